@@ -1,0 +1,37 @@
+# Every target sets up what it needs: a clean clone, Python 3.11+ and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint format model clean help
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+.venv/ready: pyproject.toml constraints.txt $(wildcard setup.py src/outpace/runtimes/native/kernels/*.cpp src/outpace/runtimes/native/kernels/*.h)
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt torch setuptools
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+model: .venv/ready  ## fetch SmolLM2-135M-Instruct (98 MB) into the cache
+	$(BIN)/outpace pull smollm2-135m
+
+demo: model  ## the same text with and without speculation, and the measured ratio
+	$(BIN)/outpace generate --model smollm2-135m --compare --max-tokens 160 \
+	  "Copy this list, then add three more fruits: apple, banana, cherry, date, elderberry, fig, grape."
+
+test: model  ## every promise, in minutes
+	$(BIN)/pytest
+
+lint: .venv/ready  ## format, lint, types, layers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/ready  ## rewrite the files as lint wants them
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean:  ## remove what the other targets made
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,231 @@
+"""Logits -> law: what each row of a pass makes of the next token, after every processor.
+
+Order (that of vLLM and transformers): penalties, bias, bans, grammar, forced; then temperature;
+then top-k, top-p, min-p. Every row reads the committed text *plus the guesses before it*.
+
+Everything works on one row at a time, in a fixed order of operations. A row's law therefore
+depends on that row alone, bit by bit, whatever shares its pass: the coupled text of a seeded
+request needs exactly that.
+"""
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from outpace.core.coins import Coins
+from outpace.core.sampling import Sampling
+from outpace.errors import ContractError, RequestError
+
+# Tried first when looking for the likeliest tokens; doubled thrice until it suffices.
+_FIRST_LOOK = 64
+
+
+class TokenMask(Protocol):
+    """A grammar, or anything else that says which tokens may follow."""
+
+    def allowed(self, guesses: Seq[int]) -> Tensor | None:
+        """Which tokens may follow the committed text plus `guesses`: bool [V], None = all."""
+
+
+@dataclass(slots=True)
+class History:
+    """Which tokens the committed text has: what penalties, bans and forced tokens read."""
+
+    prompt: Seq[int]
+    output: list[int] = field(default_factory=list)
+
+    def seen(self, guesses: Seq[int] = ()) -> tuple[Tensor, Tensor]:
+        """Token ids [U] of prompt, text and guesses, and their counts [U] outside the prompt."""
+        later = [*self.output, *guesses]
+        ids, where = np.unique([*self.prompt, *later], return_inverse=True)
+        counts = np.bincount(where[len(self.prompt) :], minlength=len(ids))
+        return torch.from_numpy(ids), torch.from_numpy(counts)
+
+
+def one_hot(token: int, like_V: Tensor) -> Tensor:
+    """The law that always says `token`, shaped like `like_V`."""
+    law_V = torch.zeros_like(like_V)
+    law_V[token] = 1
+    return law_V
+
+
+def keep_likeliest(p_V: Tensor, n: int) -> Tensor:
+    """Zero all but the n largest entries of p; among equals the lowest ids stay."""
+    if n >= len(p_V):
+        return p_V
+    bar = p_V.topk(n).values[-1]
+    kept_V = torch.where(p_V > bar, p_V, torch.zeros_like(p_V))
+    ties = (p_V == bar).nonzero().flatten()[: n - int((p_V > bar).sum())]
+    kept_V[ties] = p_V[ties]
+    return kept_V
+
+
+def nucleus_size(p_V: Tensor, top_p: float) -> int:
+    """The fewest likeliest entries of the law p whose sum reaches top_p (Holtzman et al. 2020).
+
+    Looks at a growing head of the law, so that a peaked one never pays for a sort of everything.
+    """
+    look = _FIRST_LOOK
+    while True:
+        head = p_V.topk(min(look, len(p_V))).values.to(torch.float64).cumsum(0)
+        reached = int(torch.searchsorted(head, top_p))
+        if reached < len(head):
+            return reached + 1
+        if look >= len(p_V):
+            return len(p_V)
+        look *= 8
+
+
+def filter_support(p_V: Tensor, sampling: Sampling) -> Tensor:
+    """Apply top-k, top-p (on what top-k left, rescaled) and min-p to a law; not rescaled."""
+    if sampling.top_k:
+        p_V = keep_likeliest(p_V, sampling.top_k)
+    if sampling.top_p < 1:
+        p_V = keep_likeliest(p_V, nucleus_size(_rescale(p_V), sampling.top_p))
+    if sampling.min_p > 0:
+        p_V = torch.where(p_V >= sampling.min_p * p_V.max(), p_V, torch.zeros_like(p_V))
+    return p_V
+
+
+def _rescale(weights_V: Tensor) -> Tensor:
+    # cumsum adds in index order on one thread; `sum` splits long rows among threads.
+    return weights_V / weights_V.cumsum(0)[-1]
+
+
+class Laws:
+    """The law at each row of one sequence's round, computed when first asked.
+
+    Row 0 follows the committed text, row i + 1 follows guess i. `logits_AV` holds one row each
+    (or only `best_A`, the argmax ids, when `sampling.plain_argmax`).
+    """
+
+    def __init__(
+        self,
+        *,
+        sampling: Sampling,
+        history: History,
+        paths: Seq[Seq[int]],
+        logits_AV: Tensor | None = None,
+        best_A: Seq[int] | None = None,
+        mask: TokenMask | None = None,
+        eos_ids: frozenset[int] = frozenset(),
+    ) -> None:
+        if logits_AV is None and (best_A is None or not sampling.plain_argmax or mask):
+            raise ContractError("a law that is not a plain argmax needs the rows' logits")
+        self._sampling = sampling
+        self._history = history
+        self._paths = paths
+        self._logits_AV = logits_AV
+        self._best_A = best_A
+        self._mask = mask
+        self._ends = sampling.stop_token_ids | (frozenset() if sampling.ignore_eos else eos_ids)
+        self._scores: dict[int, Tensor] = {}
+        self._laws: dict[int, Tensor] = {}
+        self._choices: dict[int, int] = {}
+
+    def law(self, row: int) -> Tensor:
+        """The law at `row`: probabilities [V], one-hot at temperature 0."""
+        if row not in self._laws:
+            scores_V = self.scores(row)
+            if self._sampling.greedy:
+                self._laws[row] = one_hot(int(scores_V.argmax()), scores_V)
+            else:
+                self._laws[row] = self._warm_law(scores_V)
+        return self._laws[row]
+
+    def choice(self, row: int, position: int, coins: Coins) -> int:
+        """The target's own token at `row`: the argmax, or the draw coupled by position."""
+        if row not in self._choices:
+            self._choices[row] = self._choose(row, position, coins)
+        return self._choices[row]
+
+    def _choose(self, row: int, position: int, coins: Coins) -> int:
+        if self._best_A is not None and self._logits_AV is None:
+            return int(self._best_A[row])
+        scores_V = self.scores(row)
+        if self._sampling.greedy:
+            return int(scores_V.argmax())
+        return coins.coupled(self.coupled_scores(row), position)
+
+    def coupled_scores(self, row: int) -> Tensor:
+        """Log-weights of the law at `row` up to a constant; -inf outside its support."""
+        s = self._sampling
+        scores_V = self.scores(row)
+        warm_V = (scores_V - scores_V.max()) / s.temperature
+        if s.top_k or s.top_p < 1 or s.min_p > 0:
+            warm_V = warm_V.masked_fill(self.law(row) == 0, -torch.inf)
+        return warm_V
+
+    def scores(self, row: int) -> Tensor:
+        """Logits after penalties, bias, bans, grammar and forced tokens, before temperature."""
+        if row not in self._scores:
+            if self._logits_AV is None:
+                raise ContractError("this round asked the runtime for argmax ids only")
+            logits_V = self._logits_AV[row]
+            if not logits_V.dtype.is_floating_point or logits_V.itemsize < 4:
+                logits_V = logits_V.to(torch.float32)
+            self._scores[row] = self._processed(logits_V, self._paths[row])
+        return self._scores[row]
+
+    def _warm_law(self, scores_V: Tensor) -> Tensor:
+        s = self._sampling
+        # Subtracting first keeps tiny temperatures finite: the best token stays at exactly 0.
+        law_V = ((scores_V - scores_V.max()) / s.temperature).softmax(0)
+        kept_V = filter_support(law_V, s)
+        return law_V if kept_V is law_V else _rescale(kept_V)
+
+    def _processed(self, logits_V: Tensor, path: Seq[int]) -> Tensor:
+        s = self._sampling
+        if s.penalises:
+            logits_V = self._penalised(logits_V, path)
+        if s.restricts or self._mask is not None:
+            logits_V = self._restricted(logits_V, path)
+        top = logits_V.max()
+        if torch.isnan(top):
+            raise ContractError("the model's logits contain NaN; the weights may be damaged")
+        if top == -torch.inf:
+            raise RequestError(
+                "no token is allowed next: bans, bias, grammar and forced tokens leave none; "
+                "loosen one of them"
+            )
+        return logits_V
+
+    def _penalised(self, logits_V: Tensor, path: Seq[int]) -> Tensor:
+        ids, counts = self._history.seen(path)
+        s = self._sampling
+        ids, counts = ids.to(logits_V.device), counts.to(logits_V.device)
+        x = logits_V[ids]
+        x = torch.where(x > 0, x / s.repetition_penalty, x * s.repetition_penalty)
+        x = x - s.presence_penalty * (counts > 0) - s.frequency_penalty * counts
+        return logits_V.index_copy(0, ids, x.to(logits_V.dtype))
+
+    def _restricted(self, logits_V: Tensor, path: Seq[int]) -> Tensor:
+        s = self._sampling
+        logits_V = logits_V.clone()
+        n_out = len(self._history.output) + len(path)
+        if s.logit_bias:
+            ids = torch.tensor(list(s.logit_bias), device=logits_V.device)
+            logits_V[ids] += torch.tensor(
+                list(s.logit_bias.values()), dtype=logits_V.dtype, device=logits_V.device
+            )
+        for words in s.banned:
+            if len(words) == 1 or self._tail(path, len(words) - 1) == list(words[:-1]):
+                logits_V[words[-1]] = -torch.inf
+        if n_out < s.min_tokens and self._ends:
+            logits_V[sorted(self._ends)] = -torch.inf
+        if self._mask is not None:
+            allowed_V = self._mask.allowed(path)
+            if allowed_V is not None:
+                logits_V.masked_fill_(~allowed_V.to(logits_V.device), -torch.inf)
+        if n_out < len(s.forced):
+            forced = torch.full_like(logits_V, -torch.inf)
+            forced[s.forced[n_out]] = 0
+            return forced
+        return logits_V
+
+    def _tail(self, path: Seq[int], n: int) -> list[int]:
+        return [*self._history.output[-n:], *path][-n:]

@@ -1,0 +1,92 @@
+"""Stage 2, score: one pass of the target over every guess. The `Runtime` protocol lives here.
+
+A runtime owns a model and its memory. Tokens a sequence is *behind* and guesses are the same
+thing to it: rows. Prefill, decoding and verification are one operation.
+"""
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What a runtime is and can do; mismatches are refused when parts are put together.
+
+    context_tokens: longest text, prompt included. eos_ids: ids that end a text.
+    trees: whether rows may branch. row_invariant: whether a row's logits are bit-equal whatever
+    shares its pass. digest: identity of the weights and their format. n_hidden: width of the
+    hidden states it can return, 0 = none.
+    """
+
+    name: str
+    vocab_size: int
+    context_tokens: int
+    eos_ids: frozenset[int]
+    trees: bool
+    row_invariant: bool
+    digest: str
+    n_hidden: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """One sequence's part of a pass.
+
+    tokens: R token ids. parents: R earlier row indices; -1 = follows what the runtime keeps.
+    asked: rows whose result is wanted. logits: True = logits, False = argmax ids suffice.
+    """
+
+    key: int
+    tokens: Seq[int]
+    parents: Seq[int]
+    asked: Seq[int]
+    logits: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """One sequence's result: a row each for the A asked rows.
+
+    logits_AV: raw logits, fp32 or wider (None when only argmax ids were wanted). best_A: argmax
+    ids, lowest id on a tie. hidden_RH: hidden states of all rows, if the runtime was told to.
+    """
+
+    logits_AV: Tensor | None = None
+    best_A: Seq[int] | None = None
+    hidden_RH: Tensor | None = None
+
+
+class Runtime(Protocol):
+    """A model and its memory: five verbs.
+
+    After `open`, alternate `extend` (rows are computed, provisionally) and `keep` (a path of
+    those rows stays, all others are forgotten). A second `extend` without `keep` between is an
+    error for that sequence.
+    """
+
+    traits: Traits
+
+    def open(self, key: int, tokens: Seq[int]) -> int:
+        """Begin a sequence; returns how many leading tokens need no pass (a known beginning).
+
+        At least the last token is always left to compute, so that it has logits.
+        """
+
+    def reserve(self, key: int, n_rows: int) -> None:
+        """Make room for n_rows more.
+
+        Raises:
+            CapacityError: there is no room now; nothing changed.
+        """
+
+    def extend(self, batch: Seq[Rows]) -> list[Scores]:
+        """One pass over the rows of all sequences given, which have reserved their room."""
+
+    def keep(self, key: int, rows: Seq[int]) -> None:
+        """Keep these rows of the last pass, a path from what was kept before; forget the rest."""
+
+    def close(self, key: int) -> None:
+        """End a sequence and free its memory; unknown keys are fine."""
