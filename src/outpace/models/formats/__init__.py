@@ -1,0 +1,1 @@
+"""The two weight formats outpace reads, safetensors and GGUF, checked number by number."""
