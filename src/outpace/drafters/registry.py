@@ -1,0 +1,115 @@
+"""Drafters by name: `make("mix:lookup+suffix", context)`.
+
+A new drafter is one file and one line in `DRAFTERS`, or, outside this package, one entry point in
+the group `outpace.drafters`. Either names a factory, `module:function`, that gets what stands
+after the colon of the spec and the `Context`, and returns a `Drafter`. Nothing is imported before
+it is asked for.
+
+    none                  guess nothing
+    lookup                continuations of earlier occurrences in this text
+    suffix                continuations by frequency, in this text and in earlier answers
+    auto                  the best of what needs no second model: mix:lookup+suffix
+    mix:A+B               several drafters, by measured record
+    model:REF             a smaller model: a name, directory, GGUF file or hub id
+    synthetic:KIND[,...]  forced acceptance, for tests and evaluation only
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from outpace.core.draft import Drafter
+from outpace.core.score import Runtime, Traits
+from outpace.errors import ConfigError
+
+DRAFTERS: dict[str, str] = {
+    "none": "outpace.drafters.registry:none",
+    "lookup": "outpace.drafters.registry:lookup",
+}
+ENTRY_POINTS = "outpace.drafters"
+_AUTO = "mix:lookup+suffix"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A model opened to guess: its runtime, and the bytes of each token id it has."""
+
+    runtime: Runtime
+    vocabulary: Seq[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What factories may need to know; drafters themselves never load or configure anything.
+
+    target: the model guessed for, with the bytes of each of its token ids. load: opens a model
+    by reference. synthetic: whether drafters that force an outcome are allowed.
+    """
+
+    target: Traits | None = None
+    vocabulary: Seq[bytes] | None = None
+    load: Callable[[str], Loaded] | None = None
+    synthetic: bool = False
+
+
+Factory = Callable[[str, Context], Drafter]
+
+
+def names() -> list[str]:
+    """Every registered name, other packages' included."""
+    return sorted({*DRAFTERS, *(point.name for point in entry_points(group=ENTRY_POINTS))})
+
+
+def make(spec: str, context: Context | None = None) -> Drafter:
+    """The drafter that `spec` names: `name` or `name:argument`.
+
+    Raises:
+        ConfigError: an unknown name (the closest are named), or an argument it cannot take.
+    """
+    name, _, argument = spec.strip().partition(":")
+    return _factory(name)(argument, context or Context())
+
+
+def _factory(name: str) -> Factory:
+    path = DRAFTERS.get(name)
+    if path is None:
+        points = [p for p in entry_points(group=ENTRY_POINTS) if p.name == name]
+        if not points:
+            known = names()
+            close = get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(close)}?" if close else "use one of these"
+            raise ConfigError(f"no drafter {name!r}; there are {', '.join(known)}; {hint}")
+        path = points[0].value
+    module, _, attribute = path.partition(":")
+    try:
+        factory: Factory = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"drafter {name!r} is registered as {path!r}, which cannot be imported: {error}; "
+            f"install its package, or mend its entry"
+        ) from error
+    return factory
+
+
+def _no_argument(name: str, argument: str) -> None:
+    if argument:
+        raise ConfigError(f"drafter {name!r} takes no argument, got {argument!r}; write {name!r}")
+
+
+def none(argument: str, context: Context) -> Drafter:  # noqa: ARG001 - the factories' signature
+    """Guess nothing."""
+    from outpace.drafters.none import NoDrafter
+
+    _no_argument("none", argument)
+    return NoDrafter()
+
+
+def lookup(argument: str, context: Context) -> Drafter:  # noqa: ARG001 - the factories' signature
+    """Continuations of earlier occurrences in this text."""
+    from outpace.drafters.lookup import LookupDrafter
+
+    _no_argument("lookup", argument)
+    return LookupDrafter()
