@@ -3,11 +3,11 @@
 Only the engine changes a sequence, by running rounds; everyone else reads.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from typing import Literal, Protocol
 
-from outpace.core.coins import SeededCoins
+from outpace.core.coins import Coins, SeededCoins
 from outpace.core.draft import Style
 from outpace.core.law import History, TokenMask
 from outpace.core.sampling import Sampling
@@ -17,6 +17,9 @@ from outpace.errors import PromptTooLong, RequestError
 # Why a text ended: the model's own end, a stop token id, a stop string, max_tokens, a full
 # context, the caller's abort, or an error of this request.
 Finish = Literal["eos", "stop_token", "stop_string", "length", "context", "abort", "error"]
+
+# (seed, length of the text when the round begins) -> that round's coins.
+CoinsAt = Callable[[int, int], Coins]
 
 
 class StopScan(Protocol):
@@ -44,6 +47,7 @@ class Sequence:
         traits: Traits,
         stops: StopScan | None = None,
         mask: TokenMask | None = None,
+        coins_at: CoinsAt = SeededCoins,
     ) -> None:
         if not prompt:
             raise RequestError("the prompt is empty; give at least one token of text")
@@ -67,6 +71,7 @@ class Sequence:
         self.finish: Finish | None = None
         self.error: RequestError | None = None
         self._stops = stops
+        self._coins_at = coins_at
 
     @property
     def output(self) -> list[int]:
@@ -87,9 +92,9 @@ class Sequence:
         return room
 
     @property
-    def coins(self) -> SeededCoins:
+    def coins(self) -> Coins:
         """The coins of the round that begins now."""
-        return SeededCoins(self.seed, len(self.tokens))
+        return self._coins_at(self.seed, len(self.tokens))
 
     @property
     def style(self) -> Style:
