@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,6 +21,7 @@ from typing import Final
 from outpace.models.catalog import CatalogEntry, HubFile, WheelFiles, WheelMember
 
 _CHUNK_BYTES: Final = 1 << 20
+_UNREADABLE_ZIP: Final = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, EOFError)
 _POLL_S: Final = 0.1
 _STOP_S: Final = 2.0
 
@@ -37,6 +39,10 @@ _HUB: Final = (
 
 class SourceFailed(Exception):
     """One source did not deliver; `pull` tries the next. The message is part of the final error."""
+
+
+class WrongBytes(SourceFailed):
+    """A source delivered a file, and it is not the pinned one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +70,13 @@ Runner = Callable[[Sequence[str], Callable[[], None]], Outcome]
 
 def run_child(argv: Sequence[str], poll: Callable[[], None]) -> Outcome:
     """Run a command, calling `poll` ten times a second; the child never outlives this call."""
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
-        ) as child,
-    ):
+    with tempfile.TemporaryFile() as said:
+        try:
+            child = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+            )
+        except OSError as error:
+            return Outcome(code=127, output=f"cannot start {argv[0]!r}: {error}")
         try:
             while True:
                 poll()
@@ -92,6 +99,7 @@ def _stop(child: "subprocess.Popen[bytes]") -> None:
         child.wait(timeout=_STOP_S)
     except subprocess.TimeoutExpired:
         child.kill()
+        child.wait()
 
 
 def fetch(
@@ -115,10 +123,10 @@ def fetch(
         _join(wheels, out=out, limit_bytes=entry.size_bytes, progress=progress)
     found_bytes = path.stat().st_size
     if found_bytes != entry.size_bytes:
-        raise SourceFailed(f"delivered {found_bytes} bytes, {entry.size_bytes} expected")
+        raise WrongBytes(f"delivered {found_bytes} bytes, {entry.size_bytes} expected")
     digest = digest_file(path, progress)
     if digest != entry.sha256:
-        raise SourceFailed(f"delivered a file with sha256 {digest}, {entry.sha256} expected")
+        raise WrongBytes(f"delivered a file with sha256 {digest}, {entry.sha256} expected")
     return path
 
 
@@ -198,6 +206,8 @@ def _check(outcome: Outcome) -> None:
     lines = [line.strip() for line in outcome.output.splitlines() if line.strip()]
     if any("No space left on device" in line for line in lines):
         raise OSError(errno.ENOSPC, "No space left on device")
+    if any(line.endswith("No module named pip") for line in lines):
+        raise SourceFailed("this Python has no pip; `python -m ensurepip` adds it")
     telling = [line for line in lines if line.startswith("ERROR:")] or lines
     said = telling[-1].removeprefix("ERROR: ") if telling else "it said nothing"
     raise SourceFailed(f"ended with code {outcome.code}: {said[:300]}")
@@ -215,13 +225,13 @@ def _join(
                     while chunk := stream.read(_CHUNK_BYTES):
                         done_bytes += len(chunk)
                         if done_bytes > limit_bytes:
-                            raise SourceFailed(f"{wheel.name} holds more than {limit_bytes} bytes")
+                            raise WrongBytes(f"{wheel.name} holds more than {limit_bytes} bytes")
                         sink.write(chunk)
                         progress(
                             PullStep(
                                 phase="unpacking", done_bytes=done_bytes, total_bytes=limit_bytes
                             )
                         )
-            except (zipfile.BadZipFile, KeyError, NotImplementedError, EOFError) as error:
+            except _UNREADABLE_ZIP as error:
                 raise SourceFailed(f"{wheel.name} cannot be unpacked ({error})") from error
             wheel.unlink()

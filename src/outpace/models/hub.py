@@ -35,15 +35,20 @@ class Hub:
     def listing(self, repo: str, revision: str | None) -> tuple[str, tuple[str, ...]]:
         """(commit, file names) of a repository. Raises ModelNotFound with the hub's reason."""
         from huggingface_hub import HfApi
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+        from huggingface_hub.errors import HFValidationError, RevisionNotFoundError
+        from huggingface_hub.errors import RepositoryNotFoundError as Missing
 
         try:
             info = HfApi().model_info(repo, revision=revision, timeout=_LIST_TIMEOUT_S)
-        except (HfHubHTTPError, HFValidationError) as error:
+        except (Missing, RevisionNotFoundError, HFValidationError) as error:  # gated is Missing too
             wanted = f"{repo}@{revision}" if revision else repo
             raise ModelNotFound(
                 f"the hub has no readable model {wanted!r} ({first_line(error)}); check the "
                 f"name, and for a gated model accept its terms there and run `hf auth login`"
+            ) from error
+        except Exception as error:  # whatever else the HTTP layer may raise
+            raise OfflineError(
+                f"the hub did not answer for {repo} ({first_line(error)}); try again later"
             ) from error
         return info.sha or revision or "main", tuple(f.rfilename for f in info.siblings or ())
 
@@ -53,11 +58,10 @@ class Hub:
         Raises OfflineError when the download stops; what has arrived is kept and resumed next time.
         """
         from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError
 
         try:
             return Path(snapshot_download(repo, revision=revision, allow_patterns=list(names)))
-        except (HfHubHTTPError, OSError) as error:
+        except Exception as error:  # each HTTP library has its own tree of errors
             raise OfflineError(
                 f"the download of {repo} from the hub stopped ({first_line(error)}); run the same "
                 f"command again to resume it"

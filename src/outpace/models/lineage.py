@@ -6,6 +6,7 @@ a file is remembered in the cache under its path, size, modification time and in
 
 import json
 import os
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -47,7 +48,8 @@ def _remember(note: Path, content: dict[str, object]) -> None:
         draft.write_text(json.dumps(content), "utf-8")
         draft.replace(note)
     except OSError:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
 
 
 def manifest(

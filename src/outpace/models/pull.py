@@ -21,7 +21,7 @@ from typing import Final
 import platformdirs
 from filelock import FileLock, Timeout
 
-from outpace.errors import ConfigError, DiskSpaceError, OfflineError
+from outpace.errors import ConfigError, DiskSpaceError, ModelCorrupt, OfflineError
 from outpace.models.catalog import (
     AcceptTerms,
     CatalogEntry,
@@ -30,7 +30,15 @@ from outpace.models.catalog import (
     find_entry,
     require_terms,
 )
-from outpace.models.fetch import Progress, PullStep, Runner, SourceFailed, fetch, run_child
+from outpace.models.fetch import (
+    Progress,
+    PullStep,
+    Runner,
+    SourceFailed,
+    WrongBytes,
+    fetch,
+    run_child,
+)
 from outpace.models.hub import Hub
 from outpace.models.lineage import file_sha256
 
@@ -81,16 +89,16 @@ def pull(
     """Return the verified file of a catalog model, bringing it here first if needed.
 
     Raises ModelNotFound, TermsNotAccepted, DiskSpaceError (needed and free bytes), OfflineError
-    (what was tried, what to do), ConfigError (cache not writable). Any exception that `progress`
-    raises stops the pull and leaves the cache as it was.
+    (what was tried, what to do), ModelCorrupt (a source sent other bytes), ConfigError (cache not
+    writable). Any exception that `progress` raises stops the pull and leaves the cache as it was.
     """
     entry, root = find_entry(name), _root(cache_dir)
-    report = progress or _silent
+    report = _silent if progress is None else progress
     final = root / "models" / entry.name / entry.filename
-    if _is_good(entry, final, root, report):
-        return final
-    require_terms(entry, accept_terms)
     try:
+        if _is_good(entry, final, root, report):
+            return final
+        require_terms(entry, accept_terms)
         with _locked(root / "locks" / f"{entry.name}.lock", report):
             if not _is_good(entry, final, root, report):  # another pull may have finished meanwhile
                 with _staging(root / "staging" / entry.name) as staging:
@@ -153,7 +161,7 @@ def _bring(
     needed, free = 2 * entry.size_bytes + _SPARE_BYTES, tools.free_bytes(staging)
     if free < needed:
         raise _no_space(entry, staging, needed=needed, free=free)
-    tried = []
+    tried, failures = [], []
     for number, source in enumerate(entry.sources):
         label = _label(source)
         trouble = tools.hub.trouble() if isinstance(source, HubFile) else None
@@ -166,11 +174,13 @@ def _bring(
             path = fetch(entry, source, staging=desk, progress=report, run=tools.run)
         except SourceFailed as failure:
             tried.append(f"{label}: {failure}")
+            failures.append(failure)
             shutil.rmtree(desk, ignore_errors=True)
             continue
         _move(path, final)
         return
-    raise OfflineError(
+    wrong = any(isinstance(failure, WrongBytes) for failure in failures)
+    raise (ModelCorrupt if wrong else OfflineError)(
         f"{entry.name} could not be brought here. Tried: the cache: no good copy at {final}; "
         f"{'; '.join(tried)}. Connect and run `outpace pull {entry.name}` again, or put a file of "
         f"{entry.size_bytes} bytes with sha256 {entry.sha256} at {final}"

@@ -48,14 +48,29 @@ def resolve(
             ref, cache_dir=cache_dir, progress=progress, accept_terms=accept_terms, tools=tools
         )
         return _from_file(path, name=ref)
-    path = Path(ref).expanduser()
-    if ref.strip() and path.is_dir():
-        return _from_folder(path, name=path.resolve().name)
-    if ref.strip() and path.exists():
-        return _from_file(path, name=path.stem)
+    try:
+        found = _from_path(ref)
+    except OSError as error:
+        raise ModelNotFound(
+            f"{ref[:200]!r} cannot be read as a path ({error.strerror or error}); {WHAT_A_REF_IS}"
+        ) from error
+    if found is not None:
+        return found
     if _is_hub_id(ref):
         return _from_hub(ref, tools.hub)
     raise ModelNotFound(f"no model {ref!r}: {did_you_mean(ref)}; {WHAT_A_REF_IS}")
+
+
+def _from_path(ref: str) -> ModelFiles | None:
+    """The model at a local path, or None when nothing is there."""
+    if not ref.strip():
+        return None
+    path = Path(ref)
+    if ref.startswith("~/"):
+        path = path.expanduser()
+    if path.is_dir():
+        return _from_folder(path, name=path.resolve().name)
+    return _from_file(path, name=path.stem) if path.exists() else None
 
 
 def _from_file(path: Path, *, name: str) -> ModelFiles:
@@ -133,7 +148,8 @@ def _refuse_pickle_folder(where: object, names: list[str]) -> None:
 def _is_hub_id(ref: str) -> bool:
     body = ref.partition("@")[0]
     parts = body.split("/")
-    if len(parts) > 2 and not parts[-1].endswith(".gguf"):
+    is_file = Path(parts[-1]).suffix.lower() in {".gguf", ".safetensors", *PICKLE_SUFFIXES}
+    if is_file != (len(parts) > 2):
         return False
     word = all(part and part.strip(".") and not set(part) & set(" \\:~") for part in parts)
     return len(parts) >= 2 and word
@@ -163,24 +179,24 @@ def _from_hub(ref: str, hub: Hub) -> ModelFiles:
 
 
 def _choose(repo: str, names: tuple[str, ...], wanted: str | None) -> list[str]:
-    """Which files of a repository to bring: weights first (a GGUF alone), then small text files."""
+    """Which files of a repository to bring: weights, then small text files (a GGUF comes alone)."""
     here = [name for name in names if "/" not in name]
     side = [name for name in here if name in SIDE_NAMES]
     ggufs = [name for name in names if name.endswith(".gguf")]
     if wanted is not None:
         if wanted not in names:
             raise ModelNotFound(f"{repo} has no file {wanted!r}; its GGUF files: {ggufs or 'none'}")
-        return [wanted, *side]
+        return [wanted]
     if INDEX_NAME in here:
         shards = [name for name in here if name.endswith(".safetensors")]
-        return [INDEX_NAME, *[n for n in shards if n.startswith("model")], *side]
+        return [INDEX_NAME, *[n for n in shards if n.startswith("model-")], *side]
     tensors = [name for name in here if name.endswith(".safetensors")]
     if "model.safetensors" in tensors:
         return ["model.safetensors", *side]
     if tensors:
         return [*tensors, *side]
     if len(ggufs) == 1:
-        return [*ggufs, *side]
+        return ggufs
     if ggufs:
         raise ModelNotFound(
             f"{repo} has {len(ggufs)} GGUF files; name one as {repo}/FILE: {', '.join(ggufs[:8])}"

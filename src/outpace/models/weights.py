@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from outpace.errors import ConfigError, ModelUnsupported
+from outpace.errors import ConfigError, ModelNotFound, ModelUnsupported
 from outpace.models.files import ModelFiles
 from outpace.models.formats.check import TensorSpan
 from outpace.models.formats.gguf_header import GgufValue, read_gguf
@@ -112,8 +112,14 @@ def open_weights(files: ModelFiles) -> Weights:
 
     Raises ModelCorrupt, ModelUnsupported or UnsafeFile before a single tensor is read.
     """
-    config = read_json_object(files.config) if files.config is not None else {}
-    if files.kind == "gguf":
-        header = read_gguf(files.weights[0])
-        return Weights(header.tensors, gguf=header.metadata, config=config)
-    return Weights(read_shards(files.weights, files.index), gguf={}, config=config)
+    try:
+        config = read_json_object(files.config) if files.config is not None else {}
+        if files.kind == "gguf":
+            header = read_gguf(files.weights[0])
+            return Weights(header.tensors, gguf=header.metadata, config=config)
+        return Weights(read_shards(files.weights, files.index), gguf={}, config=config)
+    except OSError as error:
+        raise ModelNotFound(
+            f"the files of {files.name} in {files.root} cannot be read "
+            f"({error.strerror or error}); check that they exist and that you may read them"
+        ) from error

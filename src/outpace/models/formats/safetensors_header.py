@@ -133,7 +133,7 @@ def read_index(index_path: Path) -> dict[str, str]:
     if not isinstance(weight_map, dict) or not weight_map:
         raise ModelCorrupt(f"{index_path} is damaged: it holds no weight_map")
     for name, shard in weight_map.items():
-        if not isinstance(shard, str) or Path(shard).name != shard or "\\" in shard:
+        if not isinstance(shard, str) or not shard or Path(shard).name != shard or "\\" in shard:
             raise ModelCorrupt(
                 f"{index_path}: tensor {name!r} points to {shard!r}, outside its folder"
             )
