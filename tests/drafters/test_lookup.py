@@ -45,9 +45,9 @@ def test_a_text_that_ends_in_a_loop_is_taken_to_go_on_looping() -> None:
 
 def test_longer_matches_are_followed_deeper() -> None:
     long, short = list(range(100, 130)), list(range(200, 230))
-    drafter = LookupDrafter()
-    (after_long,) = drafter.propose([ask([*long, *short, *long[:12]], trees=False)])
-    (after_short,) = LookupDrafter().propose([ask([*long, *short, long[0]], trees=False)])
+    config = LookupConfig(floor=0.1)
+    (after_long,) = LookupDrafter(config).propose([ask([*long, *short, *long[:12]])])
+    (after_short,) = LookupDrafter(config).propose([ask([*long, *short, long[0]])])
     assert len(after_long) == 8
     assert len(after_short) < len(after_long)
 

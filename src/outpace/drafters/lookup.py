@@ -19,12 +19,12 @@ from outpace.drafters.tree import NO_OFFER, Offer, grow
 
 # Probability that the token after a match of this many tokens is the text's next one.
 CONFIDENCE = (
-    0.0, 0.10, 0.25, 0.40, 0.52, 0.62, 0.68, 0.72, 0.75,
-    0.78, 0.80, 0.82, 0.84, 0.86, 0.88, 0.89, 0.90,
+    0.0, 0.30, 0.60, 0.70, 0.77, 0.83, 0.86, 0.88, 0.89,
+    0.90, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97,
 )  # fmt: skip
 MAX_MATCH = len(CONFIDENCE) - 1
 # Paths less likely than this are not offered.
-FLOOR = 0.05
+FLOOR = 0.02
 # Occurrences looked at, newest first, of the last three, two and one tokens.
 MAX_LOOKS = (12, 6, 3)
 

@@ -28,9 +28,12 @@ from outpace.errors import ConfigError
 DRAFTERS: dict[str, str] = {
     "none": "outpace.drafters.registry:none",
     "lookup": "outpace.drafters.registry:lookup",
+    "suffix": "outpace.drafters.registry:suffix",
+    "mix": "outpace.drafters.registry:mix",
+    "auto": "outpace.drafters.registry:auto",
 }
 ENTRY_POINTS = "outpace.drafters"
-_AUTO = "mix:lookup+suffix"
+_AUTO = "lookup+suffix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,3 +116,30 @@ def lookup(argument: str, context: Context) -> Drafter:  # noqa: ARG001 - the fa
 
     _no_argument("lookup", argument)
     return LookupDrafter()
+
+
+def suffix(argument: str, context: Context) -> Drafter:  # noqa: ARG001 - the factories' signature
+    """Frequent continuations, from this text and from earlier answers."""
+    from outpace.drafters.suffix import SuffixDrafter
+
+    _no_argument("suffix", argument)
+    return SuffixDrafter()
+
+
+def mix(argument: str, context: Context) -> Drafter:
+    """Several drafters, separated by +; a mix among them is unpacked."""
+    from outpace.drafters.mix import MixDrafter
+
+    made = [make(spec, context) for spec in argument.split("+")] if argument else []
+    sources: list[Drafter] = []
+    for drafter in made:
+        sources.extend(drafter.sources if isinstance(drafter, MixDrafter) else [drafter])
+    return MixDrafter(sources)
+
+
+def auto(argument: str, context: Context) -> Drafter:
+    """The best mix that needs no second model."""
+    from outpace.drafters.mix import MixDrafter
+
+    _no_argument("auto", argument)
+    return MixDrafter([make(spec, context) for spec in _AUTO.split("+")], name="auto")

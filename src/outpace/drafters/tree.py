@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
-from outpace.core.draft import NO_GUESS, ROOT, Ask, Draft
+from outpace.core.draft import NO_GUESS, ROOT, Ask, Draft, Drafter
 
 State = TypeVar("State")
 # What may follow a node: token, its probability there, and the state below it.
@@ -49,10 +49,9 @@ class Offer:
 NO_OFFER = Offer()
 
 
-class Offers(Protocol):
+@runtime_checkable
+class Offers(Drafter, Protocol):
     """A drafter whose guesses are always chosen, and which can say how sure it is."""
-
-    name: str
 
     def offer(self, ask: Ask) -> Offer:
         """What it would propose for one ask, within the ask's budget."""

@@ -1,0 +1,299 @@
+"""Guess what usually follows: continuations by frequency, in this text and in earlier answers.
+
+A suffix tree of bounded depth, stored flat (SuffixDecoding 2411.04975 keeps the same tree in
+C++): the node of a context of n tokens, n = 1 .. DEPTH, is one entry of a dict keyed by a hash of
+those tokens, and holds how often each token followed. Adding a token touches DEPTH entries;
+reading a node's children is one look-up per length, without a walk from the root. A collision can
+only cost a wrong guess.
+
+Two trees are read. *This text's* learns every token, prompt included. *The answers'* is shared by
+all requests of the process: it learns every token that requests were answered with, as soon as it
+is committed, so that siblings of one prompt help each other; prompts never enter it. Which
+requests ran before can therefore change how fast a text comes, never what it says. `share = 0`
+turns that off. Both are bounded in bytes and forget their oldest tokens exactly, by counting down.
+
+A child's probability blends the lengths from the longest down, as PPM compressors do (Cleary and
+Witten 1984): a context seen so often, with so many different continuations, is right with a
+probability measured once on Spec-Bench (`TRUST`); what it leaves goes to the next shorter one.
+"""
+
+from collections import deque
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+from outpace.core.draft import Ask, Draft, Seen
+from outpace.drafters.tree import Offer, grow
+from outpace.errors import ConfigError
+
+DEPTH = 6
+# Tokens that are forgotten together.
+SEGMENT_TOKENS = 64
+# Measured: a context, more for one that branches, and for each of its children.
+ENTRY_BYTES, BRANCH_BYTES, CHILD_BYTES = 120, 200, 40
+MIB = 2**20
+# A node's children: at most so many, none below this probability.
+MAX_CHILDREN = 4
+LEAST_CHILD = 0.02
+
+_FACTOR = 0x9E3779B1
+_MASK = (1 << 60) - 1
+
+# TRUST[n - 1][kind]: how often one of the tokens seen after a context of n tokens is next, given
+# that those of longer contexts are not; kinds as in `_kind`. Measured on Spec-Bench prompts.
+_Trust = tuple[tuple[float, ...], ...]
+TEXT_TRUST: _Trust = (
+    (0.20, 0.39, 0.17, 0.60, 0.80, 0.55, 0.43, 0.29),
+    (0.34, 0.50, 0.32, 0.75, 0.83, 0.62, 0.53, 0.42),
+    (0.40, 0.50, 0.33, 0.80, 0.88, 0.67, 0.55, 0.45),
+    (0.42, 0.55, 0.36, 0.85, 0.92, 0.75, 0.60, 0.45),
+    (0.46, 0.68, 0.40, 0.90, 0.95, 0.80, 0.65, 0.45),
+    (0.87, 0.97, 0.62, 0.98, 0.99, 0.97, 0.90, 0.75),
+)
+SHARE_TRUST: _Trust = (
+    (0.10, 0.12, 0.12, 0.10, 0.15, 0.58, 0.30, 0.19),
+    (0.12, 0.20, 0.18, 0.23, 0.50, 0.62, 0.31, 0.08),
+    (0.20, 0.40, 0.15, 0.32, 0.60, 0.60, 0.35, 0.10),
+    (0.26, 0.40, 0.20, 0.40, 0.65, 0.60, 0.30, 0.12),
+    (0.28, 0.50, 0.25, 0.45, 0.70, 0.60, 0.30, 0.15),
+    (0.70, 0.85, 0.57, 0.80, 0.90, 0.80, 0.60, 0.20),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuffixConfig:
+    """What a user can turn.
+
+    text_bytes: most memory for one text's tree. share_bytes: most memory for the tree of all
+    answers; 0 = nothing is learned across requests. floor: least path probability offered.
+    """
+
+    text_bytes: int = 64 * MIB
+    share_bytes: int = 128 * MIB
+    floor: float = 0.02
+
+    def __post_init__(self) -> None:
+        if self.text_bytes < MIB or (self.share_bytes and self.share_bytes < MIB):
+            raise ConfigError(
+                f"suffix trees of {self.text_bytes} and {self.share_bytes} bytes; allowed: at "
+                f"least {MIB} for a text, and 0 (off) or at least {MIB} shared"
+            )
+
+
+# What followed a context: one token seen once, or counts by token.
+Followers = int | dict[int, int]
+# The last DEPTH tokens, newest first.
+Tail = tuple[int, ...]
+
+
+class Tree:
+    """Counts of what followed each context of 1 .. DEPTH tokens, within a budget of bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.nodes: dict[int, Followers] = {}
+        self.n_bytes = 0
+        self._max_bytes = max_bytes
+        # Oldest first: tokens, the first few of which are context only.
+        self._segments: deque[tuple[list[int], int]] = deque()
+
+    def add(self, text: Seq[int], n_before: int) -> None:
+        """Learn text[n_before:], each token after the up to DEPTH before it."""
+        nodes, n_bytes = self.nodes, 0
+        for at in range(n_before, len(text)):
+            token, key = text[at], 0
+            for back in range(at - 1, max(-1, at - 1 - DEPTH), -1):
+                key = (key * _FACTOR + text[back] + 1) & _MASK
+                found = nodes.get(key)
+                if found is None:
+                    nodes[key] = token
+                    n_bytes += ENTRY_BYTES
+                elif isinstance(found, int):
+                    nodes[key] = {found: 2} if found == token else {found: 1, token: 1}
+                    n_bytes += BRANCH_BYTES + CHILD_BYTES * (1 + (found != token))
+                elif token in found:
+                    found[token] += 1
+                else:
+                    found[token] = 1
+                    n_bytes += CHILD_BYTES
+        self.n_bytes += n_bytes
+
+    def remove(self, text: Seq[int], n_before: int) -> None:
+        """Unlearn what `add` learned from the same tokens."""
+        nodes, n_bytes = self.nodes, 0
+        for at in range(n_before, len(text)):
+            token, key = text[at], 0
+            for back in range(at - 1, max(-1, at - 1 - DEPTH), -1):
+                key = (key * _FACTOR + text[back] + 1) & _MASK
+                found = nodes[key]
+                if isinstance(found, int):
+                    del nodes[key]
+                    n_bytes += ENTRY_BYTES
+                    continue
+                found[token] -= 1
+                if not found[token]:
+                    del found[token]
+                    n_bytes += CHILD_BYTES
+                if len(found) == 1 and 1 in found.values():
+                    nodes[key] = next(iter(found))
+                    n_bytes += BRANCH_BYTES + CHILD_BYTES
+        self.n_bytes -= n_bytes
+
+    def seal(self, text: list[int], n_before: int) -> None:
+        """Take a finished segment into the order of forgetting; forget what is too much."""
+        self._segments.append((text, n_before))
+        while self.n_bytes > self._max_bytes and self._segments:
+            self.remove(*self._segments.popleft())
+
+    def followers(self, tail: Tail) -> list[Followers]:
+        """What followed the last 1, 2, .. tokens, as far as those were seen."""
+        nodes, key = self.nodes, 0
+        found: list[Followers] = []
+        for token in tail:
+            key = (key * _FACTOR + token + 1) & _MASK
+            node = nodes.get(key)
+            if node is None:  # then no longer context was seen either
+                break
+            found.append(node)
+        return found
+
+
+class Pen:
+    """Writes one text into a tree, in segments that can be forgotten one by one."""
+
+    __slots__ = ("_n_before", "_open", "tree")
+
+    def __init__(self, tree: Tree, before: Seq[int] = ()) -> None:
+        self.tree = tree
+        self._open = list(before[-DEPTH:])
+        self._n_before = len(self._open)
+
+    def write(self, tokens: Seq[int]) -> None:
+        """Append committed tokens."""
+        done = 0
+        while done < len(tokens):
+            room = SEGMENT_TOKENS + self._n_before - len(self._open)
+            piece = tokens[done : done + room]
+            done += len(piece)
+            known = len(self._open)
+            self._open.extend(piece)
+            self.tree.add(self._open, known)
+            if len(piece) == room:
+                self._seal()
+
+    def close(self) -> None:
+        """End the text; what it taught stays until it is the oldest."""
+        if len(self._open) > self._n_before:
+            self._seal()
+
+    @property
+    def tail(self) -> Tail:
+        """The last tokens, newest first."""
+        return tuple(self._open[: -DEPTH - 1 : -1])
+
+    def _seal(self) -> None:
+        self.tree.seal(self._open, self._n_before)
+        self._open = self._open[-DEPTH:]
+        self._n_before = len(self._open)
+
+
+def _kind(node: dict[int, int]) -> int:
+    """Which column of a trust table fits counts of two and more."""
+    n, total = len(node), sum(node.values())
+    if total == 2:
+        return n
+    if n == 1:
+        return 3 if total < 5 else 4
+    return 5 if 3 * n <= total else 6 if 3 * n <= 2 * total else 7
+
+
+def blend(levels: Seq[Followers], trust: _Trust, share: float, into: dict[int, float]) -> float:
+    """Divide `share` of the probability among the followers, longest context first.
+
+    Returns the share that is left for tokens nobody saw.
+    """
+    for n in range(len(levels) - 1, -1, -1):
+        node = levels[n]
+        if isinstance(node, int):
+            p = share * trust[n][0]
+            into[node] = into.get(node, 0.0) + p
+        else:
+            p = share * trust[n][_kind(node)]
+            unit = p / sum(node.values())
+            for token, count in node.items():
+                into[token] = into.get(token, 0.0) + unit * count
+        share -= p
+        if share < LEAST_CHILD:
+            break
+    return share
+
+
+@dataclass(slots=True)
+class _Text:
+    """A text being written: its own tree, and its answer's place in the shared one."""
+
+    n_tokens: int
+    own: Pen
+    answer: Pen | None = None
+
+
+class SuffixDrafter:
+    """Offers frequent continuations of the text's end, from this text and from past answers."""
+
+    name = "suffix"
+
+    def __init__(self, config: SuffixConfig | None = None) -> None:
+        self._config = config or SuffixConfig()
+        self._shared = Tree(self._config.share_bytes)
+        self._texts: dict[int, _Text] = {}
+
+    def propose(self, asks: Seq[Ask]) -> list[Draft]:
+        return [self.offer(ask).draft() for ask in asks]
+
+    def offer(self, ask: Ask) -> Offer:
+        """The guesses with their estimated chances."""
+        text = self._texts.get(ask.key)
+        if text is None or text.n_tokens > len(ask.tokens):
+            self.forget(ask.key)
+            text = self._begin(ask.key, ())
+        self._write(text, ask.tokens[text.n_tokens :])  # what it was not told of
+        own, shared = text.own.tree, self._shared
+
+        def expand(tail: Tail) -> list[tuple[int, float, Tail]]:
+            into: dict[int, float] = {}
+            left = blend(own.followers(tail), TEXT_TRUST, 1.0, into)
+            if left > LEAST_CHILD and shared.nodes:
+                blend(shared.followers(tail), SHARE_TRUST, left, into)
+            likely = [(p, token) for token, p in into.items() if p >= LEAST_CHILD]
+            likely.sort(reverse=True)
+            return [(token, p, (token, *tail[: DEPTH - 1])) for p, token in likely[:MAX_CHILDREN]]
+
+        return grow(expand, text.own.tail, ask, floor=self._config.floor, source=self.name)
+
+    def observe(self, seen: Seq[Seen]) -> None:
+        for s in seen:
+            if s.start == 0:
+                self.forget(s.key)
+                self._begin(s.key, s.tokens)
+                continue
+            text = self._texts.get(s.key)
+            if text is None or s.start != text.n_tokens:
+                continue  # `offer` reads what was missed from the ask
+            if text.answer is None and self._config.share_bytes:
+                text.answer = Pen(self._shared, text.own.tail[::-1])
+            self._write(text, s.tokens)
+
+    def forget(self, key: int) -> None:
+        text = self._texts.pop(key, None)
+        if text is not None and text.answer is not None:
+            text.answer.close()
+
+    def _begin(self, key: int, tokens: Seq[int]) -> _Text:
+        text = _Text(n_tokens=0, own=Pen(Tree(self._config.text_bytes)))
+        self._texts[key] = text
+        self._write(text, tokens)
+        return text
+
+    def _write(self, text: _Text, tokens: Seq[int]) -> None:
+        text.own.write(tokens)
+        if text.answer is not None:
+            text.answer.write(tokens)
+        text.n_tokens += len(tokens)
