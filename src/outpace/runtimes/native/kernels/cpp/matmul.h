@@ -1,0 +1,133 @@
+// Matrix products: one tile of sixteen outputs times up to MAX_ROWS rows at a time.
+//
+// A lane's sum is made of the same operations in the same order whatever the number of rows: for
+// each block of 32 inputs one integer sum, made float, times (weight scale · row scale), added by
+// FMA; then the minimum's share. Weights are loaded once for all rows of a register tile.
+#pragma once
+#include "engine.h"
+
+namespace {
+
+using outpace::Layout;
+
+constexpr int AHEAD = 6144;  // bytes fetched ahead of use: about the memory's latency at full rate
+
+template <bool WIDE>
+inline vf load_scale(const uint8_t *p) {
+  if constexpr (WIDE)
+    return vload((const float *)p);
+  else
+    return vload_half((const uint16_t *)p);
+}
+
+template <class L, int MR>
+inline void block_product(const uint8_t *w, const uint8_t *s, const int8_t *q,
+                          const BlockMeta *meta, const Rows &x, vf *sum) {
+  constexpr int width = outpace::LANES * L::scale_size;
+  const Weights weights = load_weights<L::bits>(w);
+  const vf scale = load_scale<L::wide>(s);
+  vf second = scale;
+  if constexpr (L::has_min || L::n_scales == 2) second = load_scale<L::wide>(s + width);
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; r++) {
+    const int8_t *qr = q + r * x.k;
+    const BlockMeta &m = meta[r * x.n_blocks];
+    const vf row_scale = vset(m.scale);
+    if constexpr (L::n_scales == 2) {
+      const vi low = dot<0, 4>(weights, qr, m.offset_low);
+      const vi high = dot<4, 8>(weights, qr, m.offset - m.offset_low);
+      sum[r] = vfma(vcvt(low), vmul(scale, row_scale), sum[r]);
+      sum[r] = vfma(vcvt(high), vmul(second, row_scale), sum[r]);
+    } else {
+      const vi all = dot<0, 8>(weights, qr, L::has_min ? 0 : m.offset);
+      sum[r] = vfma(vcvt(all), vmul(scale, row_scale), sum[r]);
+      if constexpr (L::has_min) sum[r] = vfma(second, vset(m.sum), sum[r]);
+    }
+  }
+}
+
+template <int FORMAT>
+inline vf load_float_weights(const uint8_t *p) {
+  if constexpr (FORMAT == outpace::F32) return vload((const float *)p);
+  if constexpr (FORMAT == outpace::BF16) return vload_bf16((const uint16_t *)p);
+  return vload_half((const uint16_t *)p);
+}
+
+// Even and odd inputs have a sum each, so that one row keeps two multipliers busy.
+template <int FORMAT, int MR>
+inline void float_step(const uint8_t *w, const float *f, int64_t stride, vf *even, vf *odd) {
+  constexpr int width = outpace::LANES * Layout<FORMAT>::size;
+  for (int i = 0; i < outpace::STEP; i += 2) {
+    const vf a = load_float_weights<FORMAT>(w + i * width);
+    const vf b = load_float_weights<FORMAT>(w + (i + 1) * width);
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; r++) {
+      even[r] = vfma(a, vset(f[r * stride + i]), even[r]);
+      odd[r] = vfma(b, vset(f[r * stride + i + 1]), odd[r]);
+    }
+  }
+}
+
+template <int FORMAT, int MR>
+inline void register_tile(const uint8_t *tile, int n_steps, const Rows &x, int64_t row, float *out) {
+  using L = Layout<FORMAT>;
+  vf sum[MR], odd[MR];
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; r++) sum[r] = odd[r] = vzero();
+  const int8_t *q = x.q + row * x.k;
+  const BlockMeta *meta = x.meta + row * x.n_blocks;
+  const float *f = x.f + row * x.k;
+  for (int step = 0; step < n_steps; step++) {
+    const uint8_t *w = tile + (int64_t)step * L::step_bytes;
+    for (int i = 0; i < L::step_bytes; i += 64) prefetch(w + AHEAD + i);
+    if constexpr (L::integer) {
+      const uint8_t *s = w + 2 * L::weight_bytes;
+      block_product<L, MR>(w, s, q, meta, x, sum);
+      block_product<L, MR>(w + L::weight_bytes, s + L::scale_bytes, q + 32, meta + 1, x, sum);
+      q += 64;
+      meta += 2;
+    } else {
+      float_step<FORMAT, MR>(w, f, x.k, sum, odd);
+      f += outpace::STEP;
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < MR; r++) {
+    if constexpr (!L::integer) sum[r] = vadd(sum[r], odd[r]);
+    vstore(out + r * outpace::LANES, sum[r]);
+  }
+}
+
+// out[n_rows][16]: one tile of sixteen outputs for rows [row, row + n_rows).
+template <int FORMAT>
+void tile_product(const uint8_t *tile, int n_steps, const Rows &x, int64_t row, int n_rows,
+                  float *out) {
+  constexpr int most = Layout<FORMAT>::integer ? MAX_ROWS : (MAX_ROWS > 8 ? 8 : MAX_ROWS);
+  while (n_rows > 0) {
+    int done = 1;
+    if (most >= 16 && n_rows >= 16)
+      register_tile<FORMAT, most >= 16 ? 16 : 1>(tile, n_steps, x, row, out), done = 16;
+    else if (most >= 8 && n_rows >= 8)
+      register_tile<FORMAT, most >= 8 ? 8 : 1>(tile, n_steps, x, row, out), done = 8;
+    else if (n_rows >= 4)
+      register_tile<FORMAT, 4>(tile, n_steps, x, row, out), done = 4;
+    else if (n_rows >= 2)
+      register_tile<FORMAT, 2>(tile, n_steps, x, row, out), done = 2;
+    else
+      register_tile<FORMAT, 1>(tile, n_steps, x, row, out);
+    row += done;
+    n_rows -= done;
+    out += (int64_t)done * outpace::LANES;
+  }
+}
+
+inline void product(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t row, int n_rows,
+                    float *out) {
+  using Fn = void (*)(const uint8_t *, int, const Rows &, int64_t, int, float *);
+  static constexpr Fn by_format[outpace::N_FORMATS] = {
+      tile_product<0>, tile_product<1>, tile_product<2>, tile_product<3>, tile_product<4>,
+      tile_product<5>, tile_product<6>, tile_product<7>, tile_product<8>};
+  by_format[m.format](m.data + tile * m.tile_bytes, m.n_steps, x, row, n_rows, out);
+}
+
+}  // namespace

@@ -1,0 +1,234 @@
+// One pass of the decoder, run by every thread of the pool together; `share` splits each phase.
+#pragma once
+#include "attention.h"
+#include "matmul.h"
+#include "share.h"
+
+namespace {
+
+using outpace::LANES;
+using outpace::ROW_BLOCK;
+
+inline int64_t row_blocks(int64_t n_rows) { return (n_rows + ROW_BLOCK - 1) / ROW_BLOCK; }
+inline int64_t grain_of(const OutpaceMatrix &m) {
+  const int64_t grain = 16384 / (int64_t)m.tile_bytes;
+  return grain > 0 ? grain : 1;
+}
+
+// Products of rows with a matrix, handed on sixteen outputs of a row at a time.
+template <class Sink>
+inline void product_rows(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t first,
+                         int64_t last, Sink &&sink) {
+  alignas(64) float out[16 * LANES];
+  for (int64_t row = first; row < last; row += 16) {
+    const int n = (int)(last - row < 16 ? last - row : 16);
+    product(m, tile, x, row, n, out);
+    for (int r = 0; r < n; r++) sink(row + r, vload(out + r * LANES));
+  }
+}
+template <class Sink>
+inline void share_product(Place &at, const OutpaceMatrix &m, const Rows &x, int64_t n_rows,
+                          Sink &&sink) {
+  share(at, row_blocks(n_rows) * m.n_tiles, grain_of(m), [&](int64_t item) {
+    const int64_t first = item / m.n_tiles * ROW_BLOCK, tile = item % m.n_tiles;
+    const int64_t last = first + ROW_BLOCK < n_rows ? first + ROW_BLOCK : n_rows;
+    product_rows(m, tile, x, first, last,
+                 [&](int64_t row, vf sum) { sink(row, tile * LANES, sum); });
+  });
+}
+
+struct Pass {
+  const Job &job;
+  const OutpaceModel &m;
+  const OutpacePass &p;
+  outpace::Work &w;
+  Place at;
+  int64_t stride;  // of a row of w.qkv
+
+  Pass(const Job &j, int thread)
+      : job(j), m(*j.model), p(*j.pass), w(*j.work), at{j, thread, 0},
+        stride(j.shape.q_width + 2 * (int64_t)j.shape.kv_width) {}
+
+  float *x_of(int64_t row) const { return w.x + row * job.shape.hidden; }
+  float *y_of(int64_t row) const { return w.y + row * job.shape.hidden; }
+
+  void tap(int layer, int64_t row) const {
+    for (int i = 0; i < p.n_taps; i++)
+      if (p.taps[i] == layer)
+        __builtin_memcpy(p.hidden + ((int64_t)i * p.n_rows + row) * m.hidden, x_of(row),
+                         sizeof(float) * m.hidden);
+  }
+
+  // The block's output, still in y when it has a norm of its own, joins the residual stream.
+  void join(const float *norm, int64_t row) const {
+    if (!norm) return;
+    rms_norm(y_of(row), norm, m.hidden, job.shape.hidden, m.eps, y_of(row));
+    add_to(x_of(row), y_of(row), job.shape.hidden);
+  }
+
+  void prepare(const Rows &to, int64_t to_row, int64_t row, const float *norm) const {
+    rms_norm(x_of(row), norm, m.hidden, job.shape.hidden, m.eps, to.f + to_row * to.k);
+    quantize_row(to, (int)to_row);
+  }
+
+  void embed() {
+    share(at, p.n_rows, 1, [&](int64_t row) {
+      outpace::matrix_row(*m.embedding, p.tokens[row], x_of(row));
+      for (int i = 0; i < job.shape.hidden; i += 16)
+        vstore(x_of(row) + i, vmul(vload(x_of(row) + i), vset(m.embedding_scale)));
+    });
+  }
+
+  void project_part(const OutpaceMatrix &matrix, const float *bias, int64_t tile, int64_t first,
+                    int64_t last, int64_t column) const {
+    const int64_t o = tile * LANES;
+    product_rows(matrix, tile, w.normed, first, last, [&](int64_t row, vf sum) {
+      if (bias) sum = vadd(sum, vload(bias + o));
+      vstore(w.qkv + row * stride + column + o, sum);
+    });
+  }
+  void project(const OutpaceLayer &l) {
+    const int64_t nq = l.q->n_tiles, nk = l.k->n_tiles, all = nq + nk + l.v->n_tiles;
+    share(at, row_blocks(p.n_rows) * all, grain_of(*l.q), [&](int64_t item) {
+      const int64_t first = item / all * ROW_BLOCK, tile = item % all;
+      const int64_t last = first + ROW_BLOCK < p.n_rows ? first + ROW_BLOCK : p.n_rows;
+      const int64_t qw = job.shape.q_width, kw = job.shape.kv_width;
+      if (tile < nq)
+        project_part(*l.q, l.bias_q, tile, first, last, 0);
+      else if (tile < nq + nk)
+        project_part(*l.k, l.bias_k, tile - nq, first, last, qw);
+      else
+        project_part(*l.v, l.bias_v, tile - nq - nk, first, last, qw + kw);
+    });
+  }
+
+  // Norm, rotate and scale one head; `head` holds head_dim values in a buffer padded with zeros.
+  void turn(float *head, const float *norm, int rope, int position) const {
+    if (norm) rms_norm(head, norm, m.head_dim, job.shape.head_pad, m.eps, head);
+    if (rope < 0) return;
+    const int64_t half = m.rope_dim / 2;
+    rope_head(head, m.rope_cos[rope] + position * half, m.rope_sin[rope] + position * half,
+              m.rope_dim, m.rope_interleaved);
+  }
+  template <int KV>
+  void store_head(const outpace::Cache &c, int head, int slot, const float *k, const float *v) const {
+    alignas(64) uint8_t packed[1024 * 4];
+    const int64_t key = c.key_group(head, slot) + slot % 16, value = c.value(head, slot);
+    for (int d = 0; d < c.head_pad; d += 16) {
+      store_kv<KV>(packed, d, vload(k + d));
+      store_kv<KV>(c.v, value + d, vload(v + d));
+    }
+    for (int d = 0; d < m.head_dim; d++) {
+      if constexpr (KV == 0)
+        ((float *)c.k)[key + 16 * d] = ((float *)packed)[d];
+      else
+        ((uint16_t *)c.k)[key + 16 * d] = ((uint16_t *)packed)[d];
+    }
+  }
+  void place_head(int layer, int64_t row, int head) const {
+    const OutpaceLayer &l = m.layers[layer];
+    const RowInfo &r = job.plan->rows[row];
+    const int group = job.shape.group, dim = m.head_dim;
+    alignas(64) float buffer[1024], value[1024];
+    const auto take = [&](float *to, const float *from) {
+      __builtin_memcpy(to, from, sizeof(float) * dim);
+      for (int d = dim; d < job.shape.head_pad; d++) to[d] = 0.0f;
+    };
+    float *q = w.qkv + row * stride + (int64_t)head * group * dim;
+    for (int i = 0; i < group; i++, q += dim) {
+      take(buffer, q);
+      turn(buffer, l.norm_q, l.rope, r.position);
+      for (int d = 0; d < job.shape.head_pad; d += 16)
+        vstore(buffer + d, vmul(vload(buffer + d), vset(m.attention_scale)));
+      __builtin_memcpy(q, buffer, sizeof(float) * dim);
+    }
+    const float *k = w.qkv + row * stride + job.shape.q_width + (int64_t)head * dim;
+    take(buffer, k);
+    take(value, k + job.shape.kv_width);
+    turn(buffer, l.norm_k, l.rope, r.position);
+    const outpace::Cache c = outpace::cache_of(job, layer, r.sequence);
+    if (m.kv_type == 0) store_head<0>(c, head, r.slot, buffer, value);
+    if (m.kv_type == 1) store_head<1>(c, head, r.slot, buffer, value);
+    if (m.kv_type == 2) store_head<2>(c, head, r.slot, buffer, value);
+  }
+
+  void attend(int layer) {
+    const outpace::Plan &plan = *job.plan;
+    share(at, plan.n_items, 1, [&](int64_t item) {
+      const int tile = plan.item_tile[item], block = plan.item_block[item];
+      uint8_t *scratch = at.scratch();
+      if (plan.split) {
+        if (m.kv_type == 0) attend_part<0>(job, layer, tile, block, scratch);
+        if (m.kv_type == 1) attend_part<1>(job, layer, tile, block, scratch);
+        if (m.kv_type == 2) attend_part<2>(job, layer, tile, block, scratch);
+      } else {
+        if (m.kv_type == 0) attend_tile<0>(job, layer, plan.tiles[tile], scratch);
+        if (m.kv_type == 1) attend_tile<1>(job, layer, plan.tiles[tile], scratch);
+        if (m.kv_type == 2) attend_tile<2>(job, layer, plan.tiles[tile], scratch);
+      }
+    });
+  }
+
+  // matrix · x, plus bias, into the residual stream, or into y when a norm comes between.
+  void settle(const OutpaceMatrix &matrix, const Rows &x, const float *bias, bool normed_later) {
+    share_product(at, matrix, x, p.n_rows, [&](int64_t row, int64_t o, vf sum) {
+      if (bias) sum = vadd(sum, vload(bias + o));
+      float *to = (normed_later ? y_of(row) : x_of(row)) + o;
+      vstore(to, normed_later ? sum : vadd(vload(to), sum));
+    });
+  }
+
+  // Thirty-two gates and ups at a time: their product is one block of the next rows.
+  void gate(const OutpaceLayer &l) {
+    const int64_t units = l.gate->n_tiles / 2;
+    share(at, row_blocks(p.n_rows) * units, 1, [&](int64_t item) {
+      const int64_t unit = item % units, start = item / units * ROW_BLOCK;
+      const int64_t stop = start + ROW_BLOCK < p.n_rows ? start + ROW_BLOCK : p.n_rows;
+      alignas(64) float out[4][16 * LANES];
+      for (int64_t row = start; row < stop; row += 16) {
+        const int n = (int)(stop - row < 16 ? stop - row : 16);
+        for (int half = 0; half < 2; half++) {
+          product(*l.gate, 2 * unit + half, w.normed, row, n, out[half]);
+          product(*l.up, 2 * unit + half, w.normed, row, n, out[2 + half]);
+        }
+        for (int r = 0; r < n; r++) gate_block(row + r, unit, out[0] + r * LANES);
+      }
+    });
+  }
+  void gate_block(int64_t row, int64_t unit, const float *out) const {
+    constexpr int tile = 16 * LANES;
+    const vf a = vmul(vgate(vload(out), m.activation), vload(out + 2 * tile));
+    const vf b = vmul(vgate(vload(out + tile), m.activation), vload(out + 3 * tile));
+    const Rows &to = w.gated;
+    vstore(to.f + row * to.k + 32 * unit, a);
+    vstore(to.f + row * to.k + 32 * unit + 16, b);
+    quantize_block(a, b, to.q + row * to.k + 32 * unit, to.meta + row * to.n_blocks + unit);
+  }
+
+  void layer(int index) {
+    const OutpaceLayer &l = m.layers[index];
+    const float *before = index ? m.layers[index - 1].norm_after_ffn : nullptr;
+    share(at, p.n_rows, 1, [&](int64_t row) {
+      join(before, row);
+      tap(index, row);
+      prepare(w.normed, row, row, l.norm_attention);
+    });
+    project(l);
+    share(at, (int64_t)p.n_rows * m.n_kv_heads, 1, [&](int64_t item) {
+      place_head(index, item / m.n_kv_heads, (int)(item % m.n_kv_heads));
+    });
+    attend(index);
+    share(at, p.n_rows, 1, [&](int64_t row) { quantize_row(w.attended, (int)row); });
+    settle(*l.o, w.attended, l.bias_o, l.norm_after_attention);
+    share(at, p.n_rows, 1, [&](int64_t row) {
+      join(l.norm_after_attention, row);
+      prepare(w.normed, row, row, l.norm_ffn);
+    });
+    gate(l);
+    settle(*l.down, w.gated, nullptr, l.norm_after_ffn);
+  }
+
+  void run();
+};
+
+}  // namespace

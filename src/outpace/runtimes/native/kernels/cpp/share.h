@@ -1,0 +1,44 @@
+// How the threads of a pass share a phase: each owns a slice, and helps with others' when done.
+#pragma once
+#include "engine.h"
+#include "pool.h"
+
+namespace {
+
+// A thread's place in a pass.
+struct Place {
+  const outpace::Job &job;
+  int thread;
+  int64_t phase;
+
+  uint8_t *scratch() const { return job.work->scratch + thread * job.work->scratch_bytes; }
+};
+
+// Do items [0, n), grain at a time, then wait for everyone. Which thread does an item never
+// matters to its result; a thread takes its own slice first so that memory is read in order.
+template <class F>
+inline void share(Place &at, int64_t n, int64_t grain, F &&work) {
+  const outpace::Work &w = *at.job.work;
+  const int threads = at.job.n_threads;
+  if (threads == 1) {
+    for (int64_t i = 0; i < n; i++) work(i);
+    return;
+  }
+  for (int t = 0; t < threads; t++) {
+    const int owner = (at.thread + t) % threads;
+    const int64_t first = n * owner / threads, last = n * (owner + 1) / threads;
+    std::atomic<int32_t> &next = w.counters[owner * w.n_phases + at.phase];
+    for (;;) {
+      // Looking before taking keeps idle threads from dragging the line away from its owner.
+      if (first + next.load(std::memory_order_relaxed) >= last) break;
+      const int64_t from = first + next.fetch_add((int32_t)grain, std::memory_order_relaxed);
+      const int64_t to = from + grain < last ? from + grain : last;
+      for (int64_t i = from; i < to; i++) work(i);
+      if (to >= last) break;
+    }
+  }
+  at.phase++;
+  at.job.pool->barrier();
+}
+
+}  // namespace
