@@ -22,7 +22,7 @@ from outpace.core.draft import ROOT, Draft
 from outpace.core.law import Laws
 from outpace.core.resample import residual
 from outpace.core.sampling import Rule, Sampling
-from outpace.errors import CapabilityError
+from outpace.errors import CapabilityError, ContractError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def match(draft: Draft, laws: Laws, coins: Coins, start: int) -> Verdict:
     """Keep guesses while they are the target's own tokens."""
     node, path, judged = ROOT, list[int](), list[Judgement]()
     while True:
-        children = draft.children[node + 1]
+        children = _children(draft, node, laws)
         if not children:
             break
         y = laws.choice(node + 1, start + len(path), coins)
@@ -113,7 +113,7 @@ def token(draft: Draft, laws: Laws, coins: Coins, start: int) -> Verdict:
     while True:
         p_V = laws.law(node + 1)
         kept = None
-        for child, q_V in _siblings(draft, node, p_V):
+        for child, q_V in _siblings(draft, _children(draft, node, laws), p_V):
             x = draft.tokens[child]
             p, q = float(p_V[x]), float(q_V[x])
             a = ratio(p, q)
@@ -134,16 +134,20 @@ def token(draft: Draft, laws: Laws, coins: Coins, start: int) -> Verdict:
 
 def block(draft: Draft, laws: Laws, coins: Coins, start: int) -> Verdict:
     """Keep the longest prefix that its own weight supports; no early exit (2403.10444, alg. 2)."""
-    n = len(draft)
-    nodes = draft.path(n - 1) if n else ()
-    p_NV = [laws.law(row) for row in (0, *(node + 1 for node in nodes))]
-    q_NV = [_law_of(draft, node, p_NV[0]) for node in nodes]
-    weights, judged, tau = [1.0], list[Judgement](), 0
+    nodes, p_NV, q_NV, weights = list[int](), [laws.law(0)], list[Tensor](), [1.0]
+    # A guess of weight 0 is lost with all that follows it; nothing below it is looked at.
+    while weights[-1] > 0 and (children := _children(draft, nodes[-1] if nodes else ROOT, laws)):
+        (node,) = children
+        x, q_V = draft.tokens[node], _law_of(draft, node, p_NV[0])
+        weights.append(scaled_ratio(weights[-1], float(p_NV[-1][x]), float(q_V[x])))
+        nodes.append(node)
+        q_NV.append(q_V)
+        if weights[-1] > 0:
+            p_NV.append(laws.law(node + 1))
+    n, tau, judged = len(nodes), 0, list[Judgement]()
     for i, node in enumerate(nodes, start=1):
-        x = draft.tokens[node]
+        x, weight = draft.tokens[node], weights[i]
         p, q = float(p_NV[i - 1][x]), float(q_NV[i - 1][x])
-        weight = scaled_ratio(weights[-1], p, q)
-        weights.append(weight)
         mass = 0.0 if i == n else _excess(weight, p_NV[i], q_NV[i])
         h = weight if i == n else share(mass, weight)
         won = coins.bernoulli(h, Purpose.ACCEPT, start + i - 1, node)
@@ -162,9 +166,12 @@ def traversal(draft: Draft, laws: Laws, coins: Coins, start: int) -> Verdict:
     judged: list[Judgement] = []
 
     def verify(node: int, weight: float, p: float, q: float) -> tuple[list[int], Tensor] | None:
+        if weight == 0:  # lost with all that follows it; nothing below it is looked at
+            judged.append(_judged(draft, node, p=p, q=q, weight=0.0, a=0.0, kept=False))
+            return None
         p_V = laws.law(node + 1)
         a = weight
-        for child, q_V in _siblings(draft, node, p_V):
+        for child, q_V in _siblings(draft, _children(draft, node, laws), p_V):
             x = draft.tokens[child]
             px, qx = float(p_V[x]), float(q_V[x])
             below = verify(child, scaled_ratio(a, px, qx), px, qx)
@@ -207,8 +214,11 @@ def scaled_ratio(weight: float, p: float, q: float) -> float:
 
 
 def share(mass: float, weight: float) -> float:
-    """R / (R + 1 - P): how likely a prefix is kept once what follows it was not. 0/0 is 1."""
-    rest = mass + 1.0 - weight
+    """R / (R + 1 - P): how likely a prefix is kept once what follows it was not. 0/0 is 1.
+
+    1 - P first: it is exact, so a tiny R cannot be rounded away and the share never passes 1.
+    """
+    rest = mass + (1.0 - weight)
     return mass / rest if rest > 0 else 1.0
 
 
@@ -226,16 +236,28 @@ def _law_of(draft: Draft, node: int, like_V: Tensor) -> Tensor:
     return law_V
 
 
-def _siblings(draft: Draft, node: int, like_V: Tensor) -> Seq[tuple[int, Tensor]]:
+def _children(draft: Draft, node: int, laws: Laws) -> tuple[int, ...]:
+    """The guesses after `node`; none where the target allows no token at all."""
+    children = draft.children[node + 1]
+    return () if children and laws.dead(node + 1) else children
+
+
+def _siblings(draft: Draft, children: Seq[int], like_V: Tensor) -> Seq[tuple[int, Tensor]]:
     """Children in draw order, each with the law it was drawn from given its elder siblings."""
     pairs: list[tuple[int, Tensor]] = []
     elder: list[int] = []
-    for child in draft.children[node + 1]:
+    for child in children:
         q_V = _law_of(draft, child, like_V)
         if draft.drawn and not draft.replacement and elder:
             q_V = q_V.clone()
             q_V[elder] = 0
-            q_V = q_V / q_V.sum()
+            left = q_V.sum()
+            if not left > 0:
+                raise ContractError(
+                    f"guess {child} was drawn without replacement, and its elder siblings "
+                    f"{elder} had used up the whole law"
+                )
+            q_V = q_V / left
         pairs.append((child, q_V))
         elder.append(draft.tokens[child])
     return pairs

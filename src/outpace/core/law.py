@@ -18,7 +18,7 @@ from torch import Tensor
 
 from outpace.core.coins import Coins
 from outpace.core.sampling import Sampling
-from outpace.errors import ContractError, RequestError
+from outpace.errors import ContractError
 
 # Tried first when looking for the likeliest tokens; doubled thrice until it suffices.
 _FIRST_LOOK = 64
@@ -101,6 +101,9 @@ class Laws:
 
     Row 0 follows the committed text, row i + 1 follows guess i. `logits_AV` holds one row each
     (or only `best_A`, the argmax ids, when `sampling.plain_argmax`).
+
+    Where bans, grammar and the like leave no token the row is *dead*: its law is zero everywhere.
+    That is an error of the request only if the text really gets there, not if a guess does.
     """
 
     def __init__(
@@ -128,14 +131,21 @@ class Laws:
         self._choices: dict[int, int] = {}
 
     def law(self, row: int) -> Tensor:
-        """The law at `row`: probabilities [V], one-hot at temperature 0."""
+        """The law at `row`: probabilities [V], one-hot at temperature 0, zero on a dead row."""
         if row not in self._laws:
             scores_V = self.scores(row)
-            if self._sampling.greedy:
+            if self.dead(row):
+                self._laws[row] = torch.zeros_like(scores_V)
+            elif self._sampling.greedy:
                 self._laws[row] = one_hot(int(scores_V.argmax()), scores_V)
             else:
                 self._laws[row] = self._warm_law(scores_V)
         return self._laws[row]
+
+    def dead(self, row: int) -> bool:
+        """Whether no token may follow `row`."""
+        can_die = self._sampling.restricts or self._mask is not None
+        return can_die and float(self.scores(row).max()) == -torch.inf
 
     def choice(self, row: int, position: int, coins: Coins) -> int:
         """The target's own token at `row`: the argmax, or the draw coupled by position."""
@@ -184,13 +194,9 @@ class Laws:
             logits_V = self._penalised(logits_V, path)
         if s.restricts or self._mask is not None:
             logits_V = self._restricted(logits_V, path)
-        top = logits_V.max()
-        if torch.isnan(top):
-            raise ContractError("the model's logits contain NaN; the weights may be damaged")
-        if top == -torch.inf:
-            raise RequestError(
-                "no token is allowed next: bans, bias, grammar and forced tokens leave none; "
-                "loosen one of them"
+        if not logits_V.max() < torch.inf:
+            raise ContractError(
+                "the model's logits contain NaN or infinity; the weights may be damaged"
             )
         return logits_V
 
@@ -200,8 +206,9 @@ class Laws:
         ids, counts = ids.to(logits_V.device), counts.to(logits_V.device)
         x = logits_V[ids]
         x = torch.where(x > 0, x / s.repetition_penalty, x * s.repetition_penalty)
-        x = x - s.presence_penalty * (counts > 0) - s.frequency_penalty * counts
-        return logits_V.index_copy(0, ids, x.to(logits_V.dtype))
+        n = counts.to(x.dtype)  # an integer times a float would be computed in fp32
+        x = x - s.presence_penalty * n.clamp_max(1) - s.frequency_penalty * n
+        return logits_V.index_copy(0, ids, x)
 
     def _restricted(self, logits_V: Tensor, path: Seq[int]) -> Tensor:
         s = self._sampling

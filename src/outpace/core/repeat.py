@@ -53,6 +53,7 @@ class Round:
 
     start: absolute position of the first guess and of the first emitted token. n_rows: rows of
     this sequence in the pass. laws: kept only when traced. A prefill round has verdict None.
+    next_token is None there, and where no token may follow the kept path (finish "error").
     """
 
     turn: Turn
@@ -164,6 +165,7 @@ def _finish_round(
     laws: Laws | None = None
     verdict: Verdict | None = None
     token: int | None = None
+    impossible: RequestError | None = None
     t2 = t3 = clock()
     if n == seq.behind:
         laws = _laws(seq, draft, score)
@@ -173,12 +175,13 @@ def _finish_round(
             t3 = clock()
             token = resample(verdict, laws, coins, start)
         except RequestError as error:
-            verdict, seq.error, seq.finish = None, error, "error"
+            impossible = error
     t4 = clock()
-    emitted: list[int] = []
-    if verdict is not None and token is not None:
-        emitted = seq.commit([*(draft.tokens[node] for node in verdict.path), token])
     path = verdict.path if verdict else ()
+    kept = [draft.tokens[node] for node in path]
+    emitted = seq.commit(kept if token is None else [*kept, token])
+    if impossible is not None and seq.finish is None:  # else the text ended before
+        seq.error, seq.finish = impossible, "error"
     runtime.keep(seq.key, [*range(n), *(n + node for node in path)])
     seq.n_computed += n + len(path)
     return Round(

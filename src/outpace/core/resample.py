@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from outpace.core.coins import Coins, Purpose
+from outpace.errors import RequestError
 
 if TYPE_CHECKING:
     from outpace.core.accept import Verdict
@@ -26,7 +27,16 @@ def residual(p_V: Tensor, q_V: Tensor, *, or_V: Tensor | None = None) -> Tensor:
 
 
 def resample(verdict: "Verdict", laws: "Laws", coins: Coins, start: int) -> int:
-    """The next token after the kept path: the target's choice, or a draw from what is left."""
+    """The next token after the kept path: the target's choice, or a draw from what is left.
+
+    Raises:
+        RequestError: no token may follow the kept path.
+    """
+    if laws.dead(verdict.row):
+        raise RequestError(
+            "no token is allowed next: bans, bias, grammar and forced tokens leave none; "
+            "loosen one of them"
+        )
     position = start + len(verdict.path)
     if verdict.weights_V is None:
         return laws.choice(verdict.row, position, coins)

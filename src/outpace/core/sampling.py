@@ -124,8 +124,8 @@ class Sampling:
 
     @property
     def plain_argmax(self) -> bool:
-        """Whether the next token is the argmax of the raw logits: no processor can change it."""
-        return self.greedy and not self.penalises and not self.restricts
+        """Whether the argmax of the raw logits is all a round reads: no processor, no law."""
+        return self.greedy and self.same_text and not self.penalises and not self.restricts
 
     @property
     def penalises(self) -> bool:
