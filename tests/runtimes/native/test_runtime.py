@@ -197,5 +197,5 @@ def test_without_reuse_every_token_is_computed() -> None:
     for key in (1, 2):
         read(runtime, key, [0, 1, 2, 3, 4, 0])
     assert decoder.n_rows_computed == 12
-    runtime.unload()
+    runtime.shutdown()
     assert runtime.stats().n_cached == 0

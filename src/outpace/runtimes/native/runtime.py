@@ -192,7 +192,7 @@ class NativeRuntime:
         """Tokens that fit before anyone must end; whole pages, so a sequence may need more."""
         return (self._pool.n_free + self._pool.n_cached) * self._size
 
-    def unload(self) -> None:
+    def shutdown(self) -> None:
         """Free the weights and the pool; the runtime is of no use afterwards."""
         for key in list(self._open):
             self.close(key)

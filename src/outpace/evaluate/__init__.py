@@ -1,0 +1,1 @@
+"""What outpace promises, measured: comparisons whose verdicts follow from stated rules."""
