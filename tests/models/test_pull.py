@@ -74,9 +74,17 @@ def test_offline_names_all_that_was_tried_and_what_to_do(pip: FakePip, tmp_path:
     assert leftovers(tmp_path) == []
 
 
-def test_a_python_without_pip_is_told_how_to_get_it(pip: FakePip, tmp_path: Path) -> None:
-    pip.code, pip.output = 1, "ImportError: No module named pip\n"
-    with pytest.raises(OfflineError, match="ensurepip"):
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("ImportError: No module named pip\n", "ensurepip"),
+        ("WARNING: Retrying after connection broken by X\nERROR: No match\n", "cannot be reached"),
+        ("", "it said nothing"),
+    ],
+)
+def test_the_real_reason_is_told(pip: FakePip, tmp_path: Path, output: str, said: str) -> None:
+    pip.code, pip.output = 1, output
+    with pytest.raises(OfflineError, match=said):
         pull("tiny", cache_dir=tmp_path, tools=tools(pip))
 
 

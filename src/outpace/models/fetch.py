@@ -208,6 +208,8 @@ def _check(outcome: Outcome) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
     if any(line.endswith("No module named pip") for line in lines):
         raise SourceFailed("this Python has no pip; `python -m ensurepip` adds it")
+    if any("connection broken by" in line for line in lines):
+        raise SourceFailed("the package index cannot be reached")
     telling = [line for line in lines if line.startswith("ERROR:")] or lines
     said = telling[-1].removeprefix("ERROR: ") if telling else "it said nothing"
     raise SourceFailed(f"ended with code {outcome.code}: {said[:300]}")

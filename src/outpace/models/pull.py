@@ -168,7 +168,7 @@ def _bring(
         if trouble is not None:
             tried.append(f"{label}: {trouble}")
             continue
-        desk = staging / str(number)
+        desk = staging / f"{number}-{os.getpid()}"  # an orphan of a killed pull has another
         desk.mkdir()
         try:
             path = fetch(entry, source, staging=desk, progress=report, run=tools.run)
