@@ -14,7 +14,7 @@ from outpace.kv.prefix import Beginning, PrefixIndex
 from outpace.runtimes.native import runtime as module
 from outpace.runtimes.native.runtime import NativeRuntime
 from outpace.runtimes.native.table import TableDecoder
-from runtimes.native.walk import Walk
+from runtimes.native.walk import table_walk
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 PLANTS: dict[str, Plant] = {}
@@ -172,7 +172,7 @@ def a_hash_collision_is_trusted(patch: pytest.MonkeyPatch) -> None:
 
 def walks() -> None:
     for seed, n_pages, page_size in ((1, 60, 1), (2, 40, 4), (3, 25, 4), (4, 12, 16)):
-        Walk(seed=seed, n_pages=n_pages, page_size=page_size).run(600)
+        table_walk(seed=seed, n_pages=n_pages, page_size=page_size).run(600)
 
 
 def test_without_a_planted_bug_the_walks_find_nothing() -> None:

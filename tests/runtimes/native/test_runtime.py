@@ -8,7 +8,7 @@ import torch
 from outpace.core.score import Rows, Scores
 from outpace.errors import CapacityError, ContractError
 from outpace.runtimes.native.runtime import NativeRuntime
-from runtimes.native.walk import VOCAB, Walk, chain_rows, make, read, whole_text_table
+from runtimes.native.walk import VOCAB, chain_rows, make, over, read, table_walk, whole_text_table
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ from runtimes.native.walk import VOCAB, Walk, chain_rows, make, read, whole_text
     [(1, 400, 1), (2, 120, 2), (3, 40, 4), (4, 25, 16), (5, 60, 4), (6, 40, 16)],
 )
 def test_random_walks_agree_with_a_naive_cache(seed: int, n_pages: int, page_size: int) -> None:
-    walk = Walk(seed=seed, n_pages=n_pages, page_size=page_size)
+    walk = table_walk(seed=seed, n_pages=n_pages, page_size=page_size)
     walk.run(1500)
     assert walk.native.stats().n_hits > 50
 
 
 def test_a_pool_too_small_refuses_changes_nothing_and_recovers() -> None:
-    walk = Walk(seed=7, n_pages=9, page_size=8)
+    walk = table_walk(seed=7, n_pages=9, page_size=8)
     walk.run(1500)
     assert walk.n_refused > 50
     runtime, _ = make(3, 4)
@@ -190,10 +190,7 @@ def test_rows_beyond_the_context_are_refused() -> None:
 
 def test_without_reuse_every_token_is_computed() -> None:
     _, decoder = make(32, 4)
-    runtime = NativeRuntime(
-        decoder, vocab_size=VOCAB, context_tokens=64, eos_ids=frozenset(), digest="table",
-        reuse_beginnings=False,
-    )  # fmt: skip
+    runtime = over(decoder, reuse=False)
     for key in (1, 2):
         read(runtime, key, [0, 1, 2, 3, 4, 0])
     assert decoder.n_rows_computed == 12

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from outpace.core.score import Rows, Scores
 from outpace.errors import CapacityError
+from outpace.runtimes.native.passes import Decoder
 from outpace.runtimes.native.runtime import NativeRuntime
 from outpace.runtimes.native.table import TableDecoder
-from outpace.runtimes.toy import TableRuntime
+from outpace.runtimes.toy import Table, TableRuntime
 
 VOCAB = 5
 CONTEXT = 96
@@ -29,12 +30,20 @@ def whole_text_table(text: tuple[int, ...]) -> Tensor:
     return torch.tensor(list(digest), dtype=torch.float64)
 
 
+def over(decoder: Decoder, *, reuse: bool = True) -> NativeRuntime:
+    return NativeRuntime(
+        decoder,
+        vocab_size=VOCAB,
+        context_tokens=CONTEXT,
+        eos_ids=frozenset(),
+        digest="tiny",
+        reuse_beginnings=reuse,
+    )
+
+
 def make(n_pages: int, page_size: int) -> tuple[NativeRuntime, TableDecoder]:
     decoder = TableDecoder(whole_text_table, n_pages=n_pages, page_size=page_size)
-    runtime = NativeRuntime(
-        decoder, vocab_size=VOCAB, context_tokens=CONTEXT, eos_ids=frozenset(), digest="table"
-    )
-    return runtime, decoder
+    return over(decoder), decoder
 
 
 def chain_rows(key: int, tokens: list[int], *, logits: bool = True) -> Rows:
@@ -60,13 +69,17 @@ def same(a: Scores, b: Scores) -> bool:
     return torch.equal(a.logits_AV, b.logits_AV)
 
 
+def table_walk(*, seed: int, n_pages: int, page_size: int) -> "Walk":
+    return Walk(make(n_pages, page_size)[0], seed=seed, table=whole_text_table)
+
+
 class Walk:
     """A random walk over the five verbs, the native runtime and the naive one side by side."""
 
-    def __init__(self, *, seed: int, n_pages: int, page_size: int) -> None:
+    def __init__(self, native: NativeRuntime, *, seed: int, table: Table) -> None:
         self.dice = random.Random(seed)  # noqa: S311 - a reproducible walk
-        self.native, self.decoder = make(n_pages, page_size)
-        self.naive = TableRuntime(whole_text_table, vocab_size=VOCAB, context_tokens=CONTEXT)
+        self.native = native
+        self.naive = TableRuntime(table, vocab_size=VOCAB, context_tokens=CONTEXT)
         self.texts: dict[int, list[int]] = {}  # open sequences: committed tokens
         self.read: dict[int, int] = {}  # and how many of them were kept
         self.past: list[list[int]] = [[0]]
