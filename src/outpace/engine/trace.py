@@ -26,7 +26,8 @@ from outpace.engine.tracing import lines
 from outpace.engine.tracing.codec import GENESIS, seal
 from outpace.engine.tracing.course import Course, first_coin, identity
 from outpace.engine.tracing.stages import round_line
-from outpace.errors import ConfigError, ContractError
+from outpace.errors import ConfigError
+from outpace.events import Event, RequestDone, RoundsDone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,20 +86,26 @@ class TraceWriter:
         self._sealed = GENESIS
         self._n_passes = 0
         self._courses: dict[int, Course] = {}
+        self._prompt_texts: dict[int, str] = {}
         try:
             self._file: TextIO = self.path.open("w", encoding="ascii", newline="\n")
         except OSError as error:
             raise self._unwritable(error) from None
         self._write(self._header)
 
-    def begin(self, sequence: Sequence, *, prompt_text: str | None = None) -> None:
-        """Write a request's first line; done by its first round where it was not before.
+    def listen(self, event: Event) -> None:
+        """Take the engine's events: add this to its listeners and nothing else is needed."""
+        match event:
+            case RoundsDone():
+                self.rounds(event.rounds)
+            case RequestDone():
+                self.end(event.sequence)
+            case _:
+                pass  # a request's first line is written by its first round
 
-        prompt_text: recorded as it is. Leave it out unless the user asked for it.
-        """
-        if sequence.key in self._courses:
-            raise ContractError(f"request {sequence.key} was begun twice in one trace")
-        self._begin(sequence, known_tokens=sequence.n_computed, prompt_text=prompt_text)
+    def prompt_text(self, sequence: Sequence, text: str) -> None:
+        """Record the prompt's text too, before its first round; only if the user asked for it."""
+        self._prompt_texts[sequence.key] = text
 
     def round(self, done: Round) -> None:
         """Write the round of a pass that had one sequence."""
@@ -125,7 +132,10 @@ class TraceWriter:
                 self.end(one.turn.sequence)
 
     def end(self, sequence: Sequence) -> None:
-        """Write a request's last line, if it has none: for one ended outside a round."""
+        """Write a request's last line, if it has none: for one ended outside a round.
+
+        Called by `listen`; calling it again, or for a request that was not traced, does nothing.
+        """
         course = self._courses.pop(sequence.key, None)
         if course is None:
             return
@@ -153,10 +163,10 @@ class TraceWriter:
         seq = done.turn.sequence
         if seq.key not in self._courses:
             read = done.turn.catch_up + done.n_kept
-            self._begin(seq, known_tokens=seq.n_computed - read, prompt_text=None)
+            self._begin(seq, known_tokens=seq.n_computed - read)
         return self._courses[seq.key]
 
-    def _begin(self, seq: Sequence, *, known_tokens: int, prompt_text: str | None) -> None:
+    def _begin(self, seq: Sequence, *, known_tokens: int) -> None:
         asked = asked_of(seq.sampling)
         ids = tuple(seq.tokens[: seq.n_prompt]) if self._about.prompt_ids else None
         request = lines.Request(
@@ -164,7 +174,7 @@ class TraceWriter:
             prompt_tokens=seq.n_prompt,
             known_tokens=known_tokens,
             prompt_ids=ids,
-            prompt_text=prompt_text,
+            prompt_text=self._prompt_texts.pop(seq.key, None),
             seed=seq.seed,
             first_coin=first_coin(seq.seed),
             masked=seq.mask is not None,

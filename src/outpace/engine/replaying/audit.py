@@ -38,6 +38,11 @@ class Audit:
         """Whether everything compared in this stage agreed."""
         return all(finding.stage != stage for finding in self.findings)
 
+    def add(self, other: "Audit") -> None:
+        """Take over what another audit found."""
+        self.findings.extend(other.findings)
+        self.n_compared.update(other.n_compared)
+
     def same(self, says: str, found: object, expected: object) -> None:
         """Equal, and of the same type: floats bit by bit."""
         self.n_compared[self._stage] += 1

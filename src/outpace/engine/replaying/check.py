@@ -89,6 +89,7 @@ def _check_draft(line: lines.Round, course: Course, audit: Audit) -> None:
         asked=asked,
         max_nodes=line.control.max_nodes if asked else 0,
         max_depth=depth if asked else 0,
+        worth=line.control.worth if asked else 0.0,
         trees=asked and target.trees and course.asked.rule != "block",
         style=_style(course),
     )
@@ -191,8 +192,8 @@ def _check_draw(draw: stage.Draw, token: int, position: int, row: int, ledger: L
 def _check_repeat(line: lines.Round, course: Course, audit: Audit) -> None:
     audit.enter("repeat")
     found, out = line.repeat, line.repeat.output
-    path = line.accept.output.path if line.accept else ()
-    offered = tuple(line.draft.output.tokens[node] for node in path)
+    path, guesses = line.accept.output.path if line.accept else (), line.draft.output.tokens
+    offered = tuple(guesses[node] for node in path if 0 <= node < len(guesses))
     if line.resample is not None:
         offered = (*offered, line.resample.output.token)
     stopped = out.finish == "stop_string"

@@ -58,7 +58,7 @@ def _check_row(
     ok = len(set(row.tokens)) == n and all(0 <= token < vocab for token in row.tokens)
     audit.true(f"{says}, tokens", ok, row.tokens, f"different ids below {vocab}")
     best = max((s for s in row.scores if s is not None), default=None)
-    if best is None or not n == len(row.scores) == len(row.p):
+    if not ok or best is None or not n == len(row.scores) == len(row.p):
         raise audit.missing(f"{says} with a score and a p for each of {n} tokens")
     loose = LOOSE.get(line.score.output.dtype, 0.0)
     temperature = 1.0 if course.greedy else course.asked.temperature

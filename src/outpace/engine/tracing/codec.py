@@ -18,7 +18,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from outpace.engine.tracing.lines import End, Header, Line, Request, Round
+from outpace.engine.tracing.lines import SCHEMA, VERSION, End, Header, Line, Request, Round
 from outpace.errors import TraceError
 
 GENESIS = "0" * 64
@@ -26,6 +26,10 @@ _KINDS: Mapping[str, type[Line]] = {
     "header": Header, "request": Request, "round": Round, "end": End,
 }  # fmt: skip
 _SEAL = re.compile(r',"sha256":"([0-9a-f]{64})"\}\Z')
+
+
+class WrongVersion(TraceError):
+    """A trace of another version of the format."""
 
 
 def digest(*parts: str) -> str:
@@ -69,6 +73,8 @@ def unseal(text: str, previous: str, where: str) -> tuple[Line, str, bool]:
             f"{where}: kind is {kind!r}; a trace has {', '.join(_KINDS)} lines; "
             f"remove what another program added, or use the file as it was written"
         )
+    if kind == "header":
+        _check_version(raw, where)
     body = text[: found.start()] + "}"
     line: Line = _read(_KINDS[kind], raw, where)
     return line, found[1], digest(previous, body) == found[1]
@@ -85,6 +91,16 @@ def _parse(text: str, where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise TraceError(f"{where}: a JSON {type(raw).__name__}; a trace's lines are objects")
     return raw
+
+
+def _check_version(raw: Mapping[str, object], where: str) -> None:
+    schema, version = raw.get("schema"), raw.get("version")
+    if schema != SCHEMA or version != VERSION:
+        raise WrongVersion(
+            f"{where}: schema {schema!r}, version {version!r}; this outpace reads {SCHEMA!r}, "
+            f"version {VERSION}; read the file with the outpace that wrote it "
+            f"({raw.get('outpace')!r})"
+        )
 
 
 def _refuse_constant(name: str) -> float:

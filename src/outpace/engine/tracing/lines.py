@@ -105,11 +105,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """How many guesses the control allowed, and why in its own words."""
+    """How many guesses the control allowed, and why in its own words.
+
+    worth: the least chance of being kept for which a guess pays for its row.
+    """
 
     reason: str
     max_nodes: int
     max_depth: int
+    worth: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ class DraftInput:
     asked: bool
     max_nodes: int
     max_depth: int
+    worth: float
     trees: bool
     style: Style
 
