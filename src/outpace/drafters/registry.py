@@ -11,7 +11,7 @@ it is asked for.
     auto                  the best of what needs no second model: mix:lookup+suffix
     mix:A+B               several drafters, by measured record
     model:REF             a smaller model: a name, directory, GGUF file or hub id
-    synthetic:KIND[,...]  forced acceptance, for tests and evaluation only
+    synthetic:KIND        acceptance as wished, for tests and evaluation only
 """
 
 from collections.abc import Callable
@@ -20,10 +20,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from outpace.core.draft import Drafter
 from outpace.core.score import Runtime, Traits
 from outpace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from outpace.drafters.synthetic import Peek
 
 DRAFTERS: dict[str, str] = {
     "none": "outpace.drafters.registry:none",
@@ -31,6 +35,8 @@ DRAFTERS: dict[str, str] = {
     "suffix": "outpace.drafters.registry:suffix",
     "mix": "outpace.drafters.registry:mix",
     "auto": "outpace.drafters.registry:auto",
+    "model": "outpace.drafters.registry:model",
+    "synthetic": "outpace.drafters.registry:synthetic",
 }
 ENTRY_POINTS = "outpace.drafters"
 _AUTO = "lookup+suffix"
@@ -48,21 +54,22 @@ class Loaded:
 class Context:
     """What factories may need to know; drafters themselves never load or configure anything.
 
-    target: the model guessed for, with the bytes of each of its token ids. load: opens a model
-    by reference. synthetic: whether drafters that force an outcome are allowed.
+    target, vocabulary: the model guessed for, and the bytes of each of its token ids. load: opens
+    a model by reference. peek: what synthetic drafters may see of the target; None refuses them,
+    so that only tests and evaluations that pass it can have one.
     """
 
     target: Traits | None = None
     vocabulary: Seq[bytes] | None = None
     load: Callable[[str], Loaded] | None = None
-    synthetic: bool = False
+    peek: "Peek | None" = None
 
 
 Factory = Callable[[str, Context], Drafter]
 
 
 def names() -> list[str]:
-    """Every registered name, other packages' included."""
+    """Every registered name, those of other packages included."""
     return sorted({*DRAFTERS, *(point.name for point in entry_points(group=ENTRY_POINTS))})
 
 
@@ -86,6 +93,15 @@ def _factory(name: str) -> Factory:
             hint = f"did you mean {' or '.join(close)}?" if close else "use one of these"
             raise ConfigError(f"no drafter {name!r}; there are {', '.join(known)}; {hint}")
         path = points[0].value
+    return imported(name, path)
+
+
+def imported(name: str, path: str) -> Factory:
+    """The factory at `module:function`.
+
+    Raises:
+        ConfigError: there is none.
+    """
     module, _, attribute = path.partition(":")
     try:
         factory: Factory = getattr(import_module(module), attribute)
@@ -143,3 +159,40 @@ def auto(argument: str, context: Context) -> Drafter:
 
     _no_argument("auto", argument)
     return MixDrafter([make(spec, context) for spec in _AUTO.split("+")], name="auto")
+
+
+def model(argument: str, context: Context) -> Drafter:
+    """A smaller model, by reference."""
+    from outpace.drafters.model import ModelConfig, ModelDrafter
+    from outpace.drafters.translate import dictionary
+
+    if not argument:
+        raise ConfigError("drafter 'model' needs a model to guess with; write model:NAME")
+    if context.target is None or context.vocabulary is None or context.load is None:
+        raise ConfigError(
+            f"drafter 'model:{argument}' needs to know the target's vocabulary and how to load "
+            "models, and was given neither; pass them in the context"
+        )
+    loaded = context.load(argument)
+    return ModelDrafter(
+        loaded.runtime,
+        dictionary(
+            target=context.vocabulary,
+            model=loaded.vocabulary[: loaded.runtime.traits.vocab_size],
+            vocab_size=context.target.vocab_size,
+        ),
+        ModelConfig(eos_ids=context.target.eos_ids),
+        name=f"model:{argument}",
+    )
+
+
+def synthetic(argument: str, context: Context) -> Drafter:
+    """Acceptance as wished; only where the caller lets it peek at the target."""
+    from outpace.drafters.synthetic import SyntheticDrafter
+
+    if context.peek is None:
+        raise ConfigError(
+            f"drafter 'synthetic:{argument}' peeks at the target to force its acceptance; it is "
+            "for tests and evaluations, and refused here; use 'auto'"
+        )
+    return SyntheticDrafter(context.peek, argument)
