@@ -34,6 +34,8 @@ class Draft:
     law_rows: N indices into laws_LV; siblings share one.
     replacement: whether drawn siblings were drawn independently (True) or without replacement.
     sources: N names of the drafter each guess came from, for records and controls.
+    chances: N estimates, made before any draw, of how likely each guess is to be kept (its whole
+        path); controls learn from them how far to trust the drafter.
     """
 
     tokens: tuple[int, ...] = ()
@@ -42,13 +44,15 @@ class Draft:
     law_rows: tuple[int, ...] = ()
     replacement: bool = False
     sources: tuple[str, ...] = ()
+    chances: tuple[float, ...] = ()
     children: tuple[tuple[int, ...], ...] = field(init=False)  # by parent + 1
     depths: tuple[int, ...] = field(init=False)  # 1 = directly after the committed text
 
     def __post_init__(self) -> None:
         n = len(self.tokens)
-        if len(self.parents) != n or (self.sources and len(self.sources) != n):
-            raise ContractError(f"a draft of {n} tokens needs as many parents and sources")
+        notes = (self.sources, self.chances)
+        if len(self.parents) != n or any(note and len(note) != n for note in notes):
+            raise ContractError(f"a draft of {n} tokens needs as many parents, sources and chances")
         if (self.laws_LV is not None) != bool(self.law_rows) and n:
             raise ContractError("drawn guesses need a law row each; chosen ones have none")
         if self.laws_LV is not None and len(self.law_rows) != n:
@@ -122,6 +126,8 @@ class Ask:
     key: which sequence; the same for its whole life.
     tokens: the committed text, prompt included (read only).
     max_nodes: most guesses in the tree; max_depth: longest path. Both may be 0.
+    worth: the least chance of being kept for which a guess pays for its row; a drafter that can
+        estimate chances leaves out less likely *chosen* guesses.
     trees: whether a node may have several children.
     style: how to pick guesses; a drafter may always answer `drawn` with a `chosen` draft.
     sampling, coins, mask, n_prompt: the request's own, for drafters that shape or draw from q.
@@ -137,6 +143,7 @@ class Ask:
     sampling: Sampling
     coins: Coins
     mask: TokenMask | None = None
+    worth: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,8 @@ class Turn:
     """What one sequence may do in a round, as the schedule and the control decided.
 
     catch_up: how many of the tokens it is behind are read; fewer than all = no guesses, no token
-    yet. max_nodes, max_depth: most guesses. reason: why, in the control's words.
+    yet. max_nodes, max_depth: most guesses. worth: the least chance of being kept for which a
+    guess pays for its row. reason: why, in the control's words.
     traced: whether the round must keep its laws for the trace.
     """
 
@@ -32,6 +33,7 @@ class Turn:
     catch_up: int
     max_nodes: int = 0
     max_depth: int = 0
+    worth: float = 0.0
     reason: str = ""
     traced: bool = False
 
@@ -45,6 +47,11 @@ class StageSeconds:
     accept: float
     resample: float
     repeat: float
+
+    @property
+    def total(self) -> float:
+        """All stages; in a shared pass, what this sequence waited for."""
+        return self.draft + self.score + self.accept + self.resample + self.repeat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +111,7 @@ def _draft(runtime: Runtime, drafter: Drafter, turns: Seq[Turn]) -> list[Draft]:
     for ask, draft in zip(asks, drafts, strict=True):
         if ask is not None:
             _check(ask, draft, drafter.name)
+            _check_ids(draft, drafter.name, runtime.traits.vocab_size)
     return drafts
 
 
@@ -118,6 +126,7 @@ def _ask(runtime: Runtime, turn: Turn) -> Ask | None:
         n_prompt=seq.n_prompt,
         max_nodes=turn.max_nodes,
         max_depth=depth,
+        worth=turn.worth,
         trees=runtime.traits.trees and seq.sampling.rule != "block",
         style=seq.style,
         sampling=seq.sampling,
@@ -136,6 +145,18 @@ def _check(ask: Ask, draft: Draft, name: str) -> None:
         raise ContractError(f"drafter {name!r} offered a tree where only chains are taken")
     if draft.drawn and ask.style != "drawn" and ask.sampling.rule is None:
         raise ContractError(f"drafter {name!r} drew freely where {ask.style} guesses are needed")
+
+
+def _check_ids(draft: Draft, name: str, vocab_size: int) -> None:
+    # Unchecked, a negative id would silently read the law from its other end.
+    bad = [t for t in draft.tokens if not 0 <= t < vocab_size]
+    if bad:
+        raise ContractError(f"drafter {name!r} guessed ids {bad}; the target has {vocab_size}")
+    if draft.laws_LV is not None and draft.laws_LV.shape[-1] != vocab_size:
+        raise ContractError(
+            f"drafter {name!r} reported laws over {draft.laws_LV.shape[-1]} tokens; the target "
+            f"has {vocab_size}"
+        )
 
 
 def _score(runtime: Runtime, turns: Seq[Turn], drafts: Seq[Draft]) -> list[Scores]:

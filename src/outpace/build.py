@@ -1,0 +1,209 @@
+"""Names -> running parts: the only file that knows every concrete class.
+
+`load` opens a model by name, path or hub id; `wrap` takes one in memory. Both end in a `Model`.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outpace.api import Model
+from outpace.core.score import Runtime
+from outpace.drafters.registry import Context, Loaded, make
+from outpace.control.limits import Limits
+from outpace.errors import ConfigError, ModelUnsupported
+from outpace.models.catalog import AcceptTerms
+from outpace.models.fetch import Progress
+from outpace.models.files import ModelFiles
+from outpace.models.pull import default_cache_dir
+from outpace.models.resolve import resolve
+from outpace.models.weights import open_weights
+from outpace.text.template import ChatTemplate
+from outpace.text.tokenizer import Tokenizer
+
+_LOG = logging.getLogger(__name__)
+
+RUNTIMES = ("auto", "native", "transformers")
+DEFAULT_LIMITS = Limits(max_nodes=8, max_depth=8, reason="default limits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeChoice:
+    """How to run weights: which runtime, weight format and device. "auto" decides.
+
+    Raises:
+        ConfigError: no such runtime.
+    """
+
+    runtime: str = "auto"
+    weights: str = "auto"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.runtime not in RUNTIMES:
+            raise ConfigError(f"runtime {self.runtime!r}; allowed: {', '.join(RUNTIMES)}")
+
+
+def load(
+    ref: str,
+    *,
+    drafter: str = "auto",
+    choice: RuntimeChoice | None = None,
+    limits: Limits | None = None,
+    threads: int | None = None,
+    cache_dir: Path | None = None,
+    progress: Progress | None = None,
+    accept_terms: AcceptTerms = False,
+) -> Model:
+    """Open a model.
+
+    ref: catalog name, directory, GGUF file or hub id. drafter: a registered name, see
+    `outpace.drafters.registry`. limits: most guesses per round. threads: CPU threads of this
+    process. cache_dir: in place of OUTPACE_CACHE and the platform's cache folder.
+
+    Raises:
+        ConfigError: which of its kinds says what is wrong and what to do.
+    """
+    began = time.perf_counter()
+    choice = choice or RuntimeChoice()
+    cache = cache_dir if cache_dir is not None else default_cache_dir(os.environ)
+    if threads is not None:
+        _use_threads(threads)
+
+    def find(name: str) -> ModelFiles:
+        return resolve(name, cache_dir=cache, progress=progress, accept_terms=accept_terms)
+
+    def open_draft(name: str) -> Loaded:
+        found = find(name)
+        runtime = open_runtime(found, choice)
+        return Loaded(runtime=runtime, vocabulary=vocabulary(open_tokenizer(found), runtime))
+
+    files = find(ref)
+    tokenizer = open_tokenizer(files)
+    runtime = open_runtime(files, choice)
+    context = Context(
+        target=runtime.traits, vocabulary=vocabulary(tokenizer, runtime), load=open_draft
+    )
+    return Model(
+        name=files.name,
+        runtime=runtime,
+        drafter=make(drafter, context),
+        tokenizer=tokenizer,
+        template=template_of(tokenizer),
+        limits=limits or DEFAULT_LIMITS,
+        load_s=time.perf_counter() - began,
+    )
+
+
+def wrap(
+    model: Any,  # a transformers model; naming its class would import the library
+    tokenizer: Any,
+    *,
+    drafter: str = "auto",
+    limits: Limits | None = None,
+    name: str = "wrapped",
+) -> Model:
+    """Take a transformers model and its fast tokenizer that are already in memory.
+
+    Neither is changed. A `model:REF` drafter runs through transformers too.
+
+    Raises:
+        ModelUnsupported: the model's cache cannot forget; the message names the layer kind.
+    """
+    from outpace.runtimes.transformers import TransformersRuntime
+
+    own = Tokenizer.wrap(tokenizer)
+    runtime = TransformersRuntime.wrap(model)
+
+    def open_draft(ref: str) -> Loaded:
+        found = resolve(ref, cache_dir=default_cache_dir(os.environ))
+        draft = open_runtime(found, RuntimeChoice(runtime="transformers"))
+        return Loaded(runtime=draft, vocabulary=vocabulary(open_tokenizer(found), draft))
+
+    context = Context(target=runtime.traits, vocabulary=vocabulary(own, runtime), load=open_draft)
+    return Model(
+        name=name,
+        runtime=runtime,
+        drafter=make(drafter, context),
+        tokenizer=own,
+        template=template_of(own),
+        limits=limits or DEFAULT_LIMITS,
+    )
+
+
+def open_tokenizer(files: ModelFiles) -> Tokenizer:
+    """The tokenizer that belongs to a model's files."""
+    if files.kind == "gguf":
+        return Tokenizer.from_gguf(open_weights(files).gguf)
+    return Tokenizer.from_folder(files.root)
+
+
+def template_of(tokenizer: Tokenizer) -> ChatTemplate | None:
+    """The model's chat template, None where it has none."""
+    if not tokenizer.template:
+        return None
+    bos, eos = tokenizer.bos_id, min(tokenizer.eos_ids, default=None)
+    return ChatTemplate(
+        tokenizer.template,
+        bos_token=tokenizer.token(bos) or "" if bos is not None else "",
+        eos_token=tokenizer.token(eos) or "" if eos is not None else "",
+    )
+
+
+def vocabulary(tokenizer: Tokenizer, runtime: Runtime) -> Seq[bytes]:
+    """The bytes of each of the model's token ids, padding ids included."""
+    return _Vocabulary(tokenizer, runtime.traits.vocab_size)
+
+
+class _Vocabulary(Seq[bytes]):
+    """Spelled only when read: most drafters never do."""
+
+    def __init__(self, tokenizer: Tokenizer, size: int) -> None:
+        self._tokenizer, self._size = tokenizer, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Any:  # the two overloads of Sequence
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._size))]
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        return self._tokenizer.token_bytes(index)
+
+
+def open_runtime(files: ModelFiles, choice: RuntimeChoice) -> Runtime:
+    """The runtime for these files: native where it can, else transformers, saying why.
+
+    Raises:
+        ModelUnsupported: the runtime that was asked for cannot run this model.
+    """
+    if choice.runtime != "transformers":
+        try:
+            return _open_native(files, choice)
+        except ModelUnsupported as error:
+            if choice.runtime == "native":
+                raise
+            _LOG.warning("the transformers runtime takes over: %s", error)
+    from outpace.runtimes.transformers import TransformersRuntime
+
+    return TransformersRuntime.load(files, weights=choice.weights, device=choice.device)
+
+
+def _open_native(files: ModelFiles, choice: RuntimeChoice) -> Runtime:
+    raise ModelUnsupported("the native runtime is not built yet")
+
+
+def _use_threads(n: int) -> None:
+    import torch
+
+    torch.set_num_threads(n)
+
+
+def runtime_facts() -> dict[str, str]:
+    """What `outpace doctor` says of the runtimes."""
+    return {"transformers": "any causal model whose cache can forget"}

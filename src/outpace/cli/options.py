@@ -1,0 +1,92 @@
+"""Options that several commands share, and what they become."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from outpace.core.sampling import RULES
+from outpace.errors import RequestError
+
+if TYPE_CHECKING:
+    from outpace.api import Model
+
+DEFAULT_MODEL = "smollm2-135m"
+
+ModelOption = Annotated[
+    str, typer.Option("--model", "-m", help="Catalog name, directory, GGUF file or hub id.")
+]
+DrafterOption = Annotated[
+    str,
+    typer.Option(help="auto, none, lookup, suffix, mix:A+B, model:REF; see `outpace doctor`."),
+]
+DepthOption = Annotated[int | None, typer.Option(help="Most guesses on one path.")]
+NodesOption = Annotated[int | None, typer.Option(help="Most guesses per pass, over all paths.")]
+RuntimeOption = Annotated[str, typer.Option(help="auto, native or transformers.")]
+WeightsOption = Annotated[str, typer.Option(help="auto, or a format of the runtime.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+ThreadsOption = Annotated[int | None, typer.Option(help="CPU threads.", min=1, max=1024)]
+SystemOption = Annotated[str | None, typer.Option(help="System message.")]
+TemperatureOption = Annotated[float, typer.Option("--temperature", "-t", help="0 = likeliest.")]
+TopPOption = Annotated[float, typer.Option(help="Nucleus; 1 = all.")]
+TopKOption = Annotated[int, typer.Option(help="Likeliest k; 0 = all.")]
+MinPOption = Annotated[float, typer.Option(help="Share of the likeliest; 0 = all.")]
+SeedOption = Annotated[int | None, typer.Option(help="Same seed, same text.")]
+RuleOption = Annotated[str | None, typer.Option(help=f"Acceptance rule: {', '.join(RULES)}.")]
+StopOption = Annotated[list[str] | None, typer.Option(help="Stop before this string; repeatable.")]
+MaxTokensOption = Annotated[int, typer.Option("--max-tokens", "-n", help="Longest answer.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """How the model is opened."""
+
+    model: str
+    drafter: str
+    runtime: str = "auto"
+    weights: str = "auto"
+    device: str = "auto"
+    threads: int | None = None
+    depth: int | None = None
+    nodes: int | None = None
+
+
+def open_model(options: LoadOptions) -> "Model":
+    """Load the model, showing a bar if it must be fetched first."""
+    from outpace.build import load
+    from outpace.cli.terminal import pull_progress
+    from outpace.models.pull import default_cache_dir
+
+    with pull_progress() as progress:
+        return load(
+            options.model,
+            drafter=options.drafter,
+            runtime=options.runtime,
+            weights=options.weights,
+            device=options.device,
+            threads=options.threads,
+            max_depth=options.depth,
+            max_nodes=options.nodes,
+            cache_dir=default_cache_dir(os.environ),
+            progress=progress,
+        )
+
+
+def parse_bias(pairs: list[str] | None) -> Mapping[int, float]:
+    """`ID=BIAS` pairs -> a mapping.
+
+    Raises:
+        RequestError: a pair that is not a token id and a number.
+    """
+    bias: dict[int, float] = {}
+    for pair in pairs or ():
+        token, _, value = pair.partition("=")
+        try:
+            bias[int(token)] = float(value)
+        except ValueError:
+            raise RequestError(
+                f"--logit-bias {pair!r}; allowed: TOKEN_ID=NUMBER, for example 42=-5"
+            ) from None
+    return bias

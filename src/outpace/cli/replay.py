@@ -1,0 +1,22 @@
+"""`outpace replay`: re-derive every decision of a trace from its own numbers."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outpace.cli.terminal import print_json, say
+
+
+def replay(
+    trace: Annotated[Path, typer.Argument(help="A file written by --trace.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> int:
+    """Say of every decision in TRACE whether it follows from the recorded numbers."""
+    from outpace.engine.replay import replay as check
+
+    report = check(trace)
+    if as_json:
+        print_json(asdict(report))
+    return 0
