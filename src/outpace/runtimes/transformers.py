@@ -105,6 +105,9 @@ class TransformersRuntime:
 
     def extend(self, batch: Seq[Rows]) -> list[Scores]:
         """One pass per sequence. If one fails, none of them has changed."""
+        keys = [rows.key for rows in batch]
+        if len(set(keys)) < len(keys):
+            raise ContractError(f"a sequence is twice in a pass: {keys}")
         for rows in batch:
             self._check(rows)
         try:
