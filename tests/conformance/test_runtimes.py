@@ -11,7 +11,10 @@ instance reads the text in a single pass.
 
 import random
 from collections.abc import Iterator
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -20,6 +23,9 @@ from conformance.walk import Reader, Trial, chain, logits_of, path_to, words
 from outpace.core.score import Rows, Runtime
 from outpace.errors import CapacityError, ContractError, OutpaceError
 from outpace.runtimes.toy import TableRuntime, random_table
+
+if TYPE_CHECKING:
+    from outpace.runtimes.native.kernels import ModelSpec
 
 TABLE = random_table(23, seed=4, memory=3)
 
@@ -50,9 +56,55 @@ def uncached_llama(text: tuple[int, ...]) -> Tensor:
     return logits
 
 
+def native_table(room: int | None) -> Runtime:
+    from outpace.runtimes.native.runtime import NativeRuntime
+    from outpace.runtimes.native.table import TableDecoder
+
+    n_pages = -(-(2000 if room is None else room) // 8)
+    decoder = TableDecoder(TABLE, n_pages=n_pages, page_size=8)
+    return NativeRuntime(
+        decoder, vocab_size=23, context_tokens=80, eos_ids=frozenset(), digest="table"
+    )
+
+
+def native_kernels(name: str, room: int | None) -> Runtime:
+    from outpace.runtimes.native.kernels import KernelDecoder, why_missing
+    from outpace.runtimes.native.runtime import NativeRuntime
+
+    if why_missing() is not None:
+        pytest.skip(str(why_missing()))
+    spec = kernel_spec(name)
+    n_pages = -(-(2000 if room is None else room) // 16)
+    decoder = KernelDecoder(spec, n_pages=n_pages, page_size=16, n_threads=1)
+    return NativeRuntime(
+        decoder, vocab_size=spec.vocab, context_tokens=80, eos_ids=frozenset(), digest=name
+    )
+
+
+@cache
+def kernel_spec(name: str) -> "ModelSpec":
+    from runtimes.native.kernels import tiny
+
+    return tiny.build(tiny.ALL[name])
+
+
+def expected_of(name: str, text: tuple[int, ...]) -> Tensor:
+    from runtimes.native.kernels import expected
+
+    parents = np.arange(-1, len(text) - 1)
+    return torch.tensor(expected.logits(kernel_spec(name), np.array(text), parents)[-1])
+
+
 TRIALS = {
     "toy": Trial(make=toy, tolerance=0.0, truth=TABLE),
     "toy, chains only": Trial(make=toy_of_chains, tolerance=0.0, truth=TABLE),
+    "native, a table": Trial(make=native_table, tolerance=0.0, truth=TABLE),
+    # Against float64; the kernels keep keys and values in half precision.
+    "native, compiled llama": Trial(
+        make=partial(native_kernels, "llama"), tolerance=1e-2, truth=partial(expected_of, "llama")
+    ),
+    # Beside itself in one pass: nothing the runtime does may cost a bit.
+    "native, compiled gemma3": Trial(make=partial(native_kernels, "gemma3"), tolerance=0.0),
     "transformers": Trial(make=tiny_llama, tolerance=1e-4, truth=uncached_llama),
 }
 
