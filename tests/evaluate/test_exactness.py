@@ -1,6 +1,7 @@
 """Equal texts count as equal, noise counts as a tie, and nothing else does."""
 
 import math
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import torch
 
 from outpace.core.draft import Ask, Draft, Seen
 from outpace.core.sampling import Sampling
-from outpace.core.score import Rows, Scores
+from outpace.core.score import Rows, Runtime, Scores
 from outpace.drafters.lookup import LookupDrafter
 from outpace.drafters.none import NoDrafter
 from outpace.evaluate.exactness import (
@@ -23,6 +24,8 @@ from outpace.evaluate.exactness import (
     judge,
     run_arm,
 )
+from outpace.runtimes.native.runtime import NativeRuntime
+from outpace.runtimes.native.table import TableDecoder
 from outpace.runtimes.toy import TableRuntime, random_table
 
 VOCAB = 6
@@ -31,22 +34,35 @@ WARM = Sampling(max_tokens=40, temperature=0.8, seed=3)
 TABLE = random_table(VOCAB, seed=5, memory=3)
 
 
-class ShapedRuntime(TableRuntime):
-    """Logits that move by up to `noise` with the number of rows in the pass, as real ones do."""
+class Shaped:
+    """A runtime whose logits move by up to `noise` with the rows in the pass, as real ones do."""
 
-    def __init__(self, noise: float) -> None:
-        super().__init__(TABLE, vocab_size=VOCAB)
-        self.traits = replace(self.traits, row_invariant=False)
-        self._noise = noise
+    def __init__(self, inner: Runtime, noise: float) -> None:
+        self.traits = replace(inner.traits, row_invariant=False)
+        self.open, self.reserve = inner.open, inner.reserve
+        self.keep, self.close = inner.keep, inner.close
+        self._inner, self._noise = inner, noise
 
     def extend(self, batch: Seq[Rows]) -> list[Scores]:
         phase = sum(len(rows.tokens) for rows in batch)
         bend_V = self._noise * torch.cos(torch.arange(VOCAB, dtype=torch.float64) * phase)
-        plain = super().extend([replace(rows, logits=True) for rows in batch])
+        plain = self._inner.extend([replace(rows, logits=True) for rows in batch])
         return [
             Scores() if s.logits_AV is None else Scores(logits_AV=s.logits_AV + bend_V)
             for s in plain
         ]
+
+
+def toy() -> TableRuntime:
+    return TableRuntime(TABLE, vocab_size=VOCAB)
+
+
+def paged() -> NativeRuntime:
+    """Small pages: the prompts of later arms are known beginnings."""
+    return NativeRuntime(
+        TableDecoder(TABLE, n_pages=400, page_size=2), vocab_size=VOCAB, context_tokens=512,
+        eos_ids=frozenset(), digest="table",
+    )  # fmt: skip
 
 
 def cases(sampling: Sampling) -> list[Case]:
@@ -58,12 +74,16 @@ def cases(sampling: Sampling) -> list[Case]:
 
 def text(*tokens: int) -> Text:
     """A text as plain decoding of a prompt of four tokens would have made it."""
-    steps = [Step(n_rows=4, n_kept_rows=4, n_drafted=0, n_kept=0)]
-    steps += [Step(n_rows=1, n_kept_rows=1, n_drafted=0, n_kept=0)] * (len(tokens) - 1)
+    ends = range(4, 4 + len(tokens))
+    begins = [0, *ends[:-1]]
+    steps = [
+        Step(begin=begin, end=end, n_rows=end - begin, n_drafted=0, n_kept=0)
+        for begin, end in zip(begins, ends, strict=True)
+    ]
     return Text(tokens=tokens, steps=tuple(steps))
 
 
-def compare(runtime: TableRuntime, sampling: Sampling, *, trees: bool, n_streams: int) -> Outcome:
+def compare(runtime: Runtime, sampling: Sampling, *, trees: bool, n_streams: int) -> Outcome:
     arm = Arm(drafter="none", temperature=sampling.temperature, depth=0, trees=False)
     _, plain = run_arm(runtime, NoDrafter(), arm, cases(sampling), None)
     arm = replace(arm, drafter="lookup", depth=4, trees=trees)
@@ -80,7 +100,7 @@ def compare(runtime: TableRuntime, sampling: Sampling, *, trees: bool, n_streams
 def test_an_exact_runtime_gives_the_same_texts(
     sampling: Sampling, trees: bool, n_streams: int
 ) -> None:
-    runtime = TableRuntime(TABLE, vocab_size=VOCAB)
+    runtime = toy()
     outcome = compare(runtime, sampling, trees=trees, n_streams=n_streams)
     assert outcome.n_same == VOCAB
     assert outcome.n_tokens == 40 * VOCAB
@@ -90,15 +110,18 @@ def test_an_exact_runtime_gives_the_same_texts(
 
 
 @pytest.mark.parametrize("sampling", [COLD, WARM])
-def test_what_the_shape_of_a_pass_explains_is_a_tie(sampling: Sampling) -> None:
-    outcome = compare(ShapedRuntime(0.3), sampling, trees=True, n_streams=1)
+@pytest.mark.parametrize("make", [toy, paged])
+def test_what_the_shape_of_a_pass_explains_is_a_tie(
+    sampling: Sampling, make: Callable[[], Runtime]
+) -> None:
+    outcome = compare(Shaped(make(), 0.3), sampling, trees=True, n_streams=1)
     assert outcome.differences
     assert outcome.count("tie") == len(outcome.differences)
     assert all(abs(d.margin) <= d.noise for d in outcome.differences)
 
 
 def test_what_noise_does_not_explain_is_a_mismatch() -> None:
-    for runtime in (TableRuntime(TABLE, vocab_size=VOCAB), ShapedRuntime(1e-9)):
+    for runtime in (toy(), Shaped(toy(), 1e-9)):
         (case, *_) = cases(COLD)
         best = int(TABLE(case.prompt).argmax())
         found = judge(runtime, case, text(best, 0), text((best + 1) % VOCAB, 0))
@@ -109,7 +132,7 @@ def test_what_noise_does_not_explain_is_a_mismatch() -> None:
 
 
 def test_a_row_invariant_runtime_is_granted_no_ties() -> None:
-    runtime = ShapedRuntime(10.0)
+    runtime = Shaped(toy(), 10.0)
     runtime.traits = replace(runtime.traits, row_invariant=True)
     found = judge(runtime, cases(COLD)[0], text(0, 0), text(1, 0))
     assert found is not None
@@ -117,7 +140,7 @@ def test_a_row_invariant_runtime_is_granted_no_ties() -> None:
 
 
 def test_a_text_that_ends_early_is_a_mismatch() -> None:
-    runtime = TableRuntime(TABLE, vocab_size=VOCAB)
+    runtime = toy()
     found = judge(runtime, cases(COLD)[0], text(1, 2, 3), text(1, 2))
     assert found is not None
     assert (found.verdict, found.at, found.other_token) == ("mismatch", 2, None)
@@ -144,7 +167,7 @@ def test_chains_only_asks_for_chains() -> None:
     for trees in (False, True):
         arm = Arm(drafter="x", temperature=0, depth=3, trees=trees)
         drafter = Recorder()
-        run_arm(TableRuntime(TABLE, vocab_size=VOCAB), drafter, arm, cases(COLD)[:1], None)
+        run_arm(toy(), drafter, arm, cases(COLD)[:1], None)
         assert set(asked) == {trees}
         asked.clear()
     assert ChainsOnly(NoDrafter()).name == "none"

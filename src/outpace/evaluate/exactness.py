@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from outpace.control.limits import Limits
 from outpace.core.coins import gumbel, noise_bits
 from outpace.core.draft import Ask, Draft, Drafter, Seen
 from outpace.core.sampling import Sampling
 from outpace.core.score import Rows, Runtime
-from outpace.core.sequence import Sequence
-from outpace.engine.engine import Engine, Limits
+from outpace.engine.engine import Engine
 from outpace.errors import ContractError
 
 Verdict = Literal["tie", "mismatch"]
@@ -53,10 +53,11 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One round of one text: rows in its pass, those kept, and its guesses."""
+    """One round of one text: its rows are tokens begin to begin + n_rows, kept up to `end`."""
 
+    begin: int
+    end: int
     n_rows: int
-    n_kept_rows: int
     n_drafted: int
     n_kept: int
 
@@ -141,24 +142,29 @@ def decode(
     """Decode all cases, n_streams of them at a time in the same passes."""
     texts: dict[int, Text] = {}
     steps: list[list[Step]] = [[] for _ in cases]
-    running: dict[int, Sequence] = {}
+    running: dict[int, int] = {}  # sequence key -> which case
     waiting = list(range(len(cases)))[::-1]
     while waiting or running:
         while waiting and len(running) < n_streams:
             case = cases[waiting[-1]]
-            running[waiting.pop()] = engine.add(case.prompt, case.sampling, seed=0)
-        for at, done in zip(list(running), engine.step(list(running.values())), strict=True):
+            sequence = engine.add(case.prompt, case.sampling, seed=0)
+            running[sequence.key] = waiting.pop()
+        for done in engine.step():
+            at = running[done.turn.sequence.key]
             tick(len(done.emitted))
+            end = done.turn.sequence.n_computed
             steps[at].append(
                 Step(
+                    begin=end - done.turn.catch_up - done.n_kept,
+                    end=end,
                     n_rows=done.n_rows,
-                    n_kept_rows=done.turn.catch_up + done.n_kept,
                     n_drafted=len(done.draft),
                     n_kept=done.n_kept,
                 )
             )
             if done.finish is not None:
-                texts[at] = Text(tokens=tuple(running.pop(at).output), steps=tuple(steps[at]))
+                del running[done.turn.sequence.key]
+                texts[at] = Text(tokens=tuple(done.turn.sequence.output), steps=tuple(steps[at]))
     return [texts[at] for at in range(len(cases))]
 
 
@@ -175,15 +181,13 @@ def logits_after(runtime: Runtime, tokens: Seq[int], steps: Seq[Step]) -> Tensor
 
     Rows that were guesses and not kept count for the size only; any token stands for them.
     """
-    at, done = runtime.open(_PROBE_KEY, tokens), 0
+    at = runtime.open(_PROBE_KEY, tokens)
     try:
         for step in steps:
-            end, begin = done + step.n_kept_rows, done
-            done = end
-            if end <= at:
-                continue  # a known beginning
-            n = min(step.n_rows + begin, runtime.traits.context_tokens) - at
-            asked = (len(tokens) - 1 - at,) if end >= len(tokens) else ()
+            if step.end <= at:
+                continue  # a known beginning, or read again after its memory was taken
+            n = min(step.begin + step.n_rows, runtime.traits.context_tokens) - at
+            asked = (len(tokens) - 1 - at,) if step.end >= len(tokens) else ()
             rows = Rows(
                 key=_PROBE_KEY,
                 tokens=[*tokens[at : at + n], *[0] * (at + n - len(tokens))],
@@ -194,8 +198,8 @@ def logits_after(runtime: Runtime, tokens: Seq[int], steps: Seq[Step]) -> Tensor
             (score,) = runtime.extend([rows])
             if asked and score.logits_AV is not None:
                 return score.logits_AV[0].to(torch.float64)
-            runtime.keep(_PROBE_KEY, range(end - at))
-            at = end
+            runtime.keep(_PROBE_KEY, range(step.end - at))
+            at = step.end
     finally:
         runtime.close(_PROBE_KEY)
     raise ContractError(f"{len(steps)} rounds do not reach the end of {len(tokens)} tokens")
