@@ -108,6 +108,7 @@ def test_a_folder_says_its_ends_its_bos_and_its_template(tmp_path: Path) -> None
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [0, 2]}', "utf-8")
     tokenizer = Tokenizer.from_folder(tmp_path)
     assert (tokenizer.bos_id, tokenizer.add_bos) == (1, True)
+    assert tokenizer.eos_id == 2
     assert tokenizer.eos_ids == {0, 2}
     assert tokenizer.template == "{{ messages }}"
     assert tokenizer.encode("a", special=True)[0] == 1

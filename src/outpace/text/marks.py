@@ -23,10 +23,12 @@ MAX_JSON_BYTES: Final = 64 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """bos_id and whether prompts get it; ids that end a text; the chat template's source."""
+    """bos_id and whether prompts get it; the tokenizer's own end and all ids that end a text; the
+    chat template's source."""
 
     bos_id: int | None
     add_bos: bool
+    eos_id: int | None
     eos_ids: frozenset[int]
     template: str | None
 
@@ -50,6 +52,7 @@ def from_folder(root: Path, backend: Backend) -> Marks:
     return Marks(
         bos_id=bos_id,
         add_bos=opens if add_bos is None else bool(add_bos),
+        eos_id=_id(names.get("eos_token"), backend),
         eos_ids=_ends(ends, backend),
         template=_template(root, names),
     )
@@ -66,6 +69,7 @@ def from_gguf(fields: Mapping[str, object], backend: Backend) -> Marks:
     return Marks(
         bos_id=bos if isinstance(bos, int) else None,
         add_bos=bool(get("tokenizer.ggml.add_bos_token", default)),
+        eos_id=_id(ends[0], backend),
         eos_ids=_ends(ends, backend),
         template=template if isinstance(template, str) else None,
     )
@@ -77,10 +81,12 @@ def from_object(tokenizer: Any, backend: Backend) -> Marks:
     template = getattr(tokenizer, "chat_template", None)
     if isinstance(template, dict):
         template = template.get("default")
+    eos = getattr(tokenizer, "eos_token_id", None)
     return Marks(
         bos_id=bos,
         add_bos=_opens_with(backend, bos),
-        eos_ids=_ends([getattr(tokenizer, "eos_token_id", None)], backend),
+        eos_id=_id(eos, backend),
+        eos_ids=_ends([eos], backend),
         template=template if isinstance(template, str) else None,
     )
 

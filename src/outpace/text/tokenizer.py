@@ -24,11 +24,12 @@ from outpace.text.pieces import bytes_of_piece, read_decoder
 class Tokenizer:
     """A vocabulary and the rules that cut text into it. Safe to share between threads.
 
-    bos_id, add_bos: the token that opens a text, and whether prompts get one. eos_ids: ids that
-    end a text. special_ids: ids of control tokens, whose strings are not text. template: the chat
-    template's source, None where the model has none. vocab_size: one more than the largest id (a
-    model's logits may be padded beyond it). strips_first_space: whether a text's first space is
-    the tokenizer's own (Llama 2) and not part of the text.
+    bos_id, add_bos: the token that opens a text, and whether prompts get one. eos_id: the end of
+    text its templates know; eos_ids: all ids that end a text. special_ids: ids of control tokens,
+    whose strings are not text. template: the chat template's source, None where the model has
+    none. vocab_size: one more than the largest id (a model's logits may be padded beyond it).
+    strips_first_space: whether a text's first space is the tokenizer's own (Llama 2) and not part
+    of the text.
     """
 
     def __init__(self, backend: Backend, marked: Marks) -> None:
@@ -47,7 +48,7 @@ class Tokenizer:
         # Not by listing the vocabulary: that takes half a second for Gemma's.
         self.vocab_size = max(backend.get_vocab_size(), max(added, default=-1) + 1)
         self.bos_id, self.add_bos = marked.bos_id, marked.add_bos and marked.bos_id is not None
-        self.eos_ids = marked.eos_ids
+        self.eos_id, self.eos_ids = marked.eos_id, marked.eos_ids
         self.template = marked.template
 
     @classmethod
