@@ -15,8 +15,9 @@ from torch import Tensor
 
 from outpace.errors import ContractError
 from outpace.runtimes.native.eager.attention import agreeing_heights, attend
-from outpace.runtimes.native.eager.matrices import Embedding, Format, Layer, Reader
+from outpace.runtimes.native.eager.matrices import Embedding, Layer, Reader
 from outpace.runtimes.native.eager.plan import KEY_BLOCK, Group, Shape, physical_slots, plan
+from outpace.runtimes.native.formats import Format
 from outpace.runtimes.native.passes import Int32, Pass, PassResult
 from outpace.runtimes.native.spec.model import Activation, ModelSpec, Rope
 from outpace.runtimes.native.spec.names import Role

@@ -13,7 +13,7 @@ Shapes: N outputs, K inputs, R rows, H hidden.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import torch
@@ -23,10 +23,10 @@ from outpace.models.weights import Weights
 from outpace.runtimes.native.eager.operators import dense, four_bit
 from outpace.runtimes.native.eager.quantize import Blocks, from_gguf, from_values, stacked
 from outpace.runtimes.native.eager.tiles import Tiled
+from outpace.runtimes.native.formats import Format
 from outpace.runtimes.native.spec.model import ModelSpec
 from outpace.runtimes.native.spec.names import Names, Role
 
-Format = Literal["fp32", "bf16", "q8", "q4"]
 _DENSE: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
