@@ -7,12 +7,12 @@ from collections.abc import Sequence as Seq
 from typing import TypedDict, Unpack
 
 from outpace.completion import Completion, Meter, promise
+from outpace.control.limits import OFF, Limits
 from outpace.core.draft import Drafter
 from outpace.core.repeat import Round
 from outpace.core.sampling import Rule, Sampling
 from outpace.core.score import Runtime
 from outpace.core.sequence import Sequence
-from outpace.control.limits import OFF, Limits
 from outpace.engine.engine import Engine
 from outpace.engine.trace import TraceWriter
 from outpace.errors import RequestError
@@ -197,8 +197,6 @@ class Generation:
             traced=trace is not None,
             sink=self._take,
         )
-        if trace is not None:
-            trace.begin(self.sequence)
 
     def __iter__(self) -> Iterator[str]:
         try:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from outpace.api import Model
+from outpace.control.limits import Limits
 from outpace.core.score import Runtime
 from outpace.drafters.registry import Context, Loaded, make
-from outpace.control.limits import Limits
 from outpace.errors import ConfigError, ModelUnsupported
 from outpace.models.catalog import AcceptTerms
 from outpace.models.fetch import Progress
@@ -69,24 +69,19 @@ def load(
         ConfigError: which of its kinds says what is wrong and what to do.
     """
     began = time.perf_counter()
-    choice = choice or RuntimeChoice()
-    cache = cache_dir if cache_dir is not None else default_cache_dir(os.environ)
     if threads is not None:
         _use_threads(threads)
-
-    def find(name: str) -> ModelFiles:
-        return resolve(name, cache_dir=cache, progress=progress, accept_terms=accept_terms)
-
-    def open_draft(name: str) -> Loaded:
-        found = find(name)
-        runtime = open_runtime(found, choice)
-        return Loaded(runtime=runtime, vocabulary=vocabulary(open_tokenizer(found), runtime))
-
-    files = find(ref)
+    opener = Opener(
+        choice=choice or RuntimeChoice(),
+        cache_dir=cache_dir if cache_dir is not None else default_cache_dir(os.environ),
+        progress=progress,
+        accept_terms=accept_terms,
+    )
+    files = opener.files(ref)
     tokenizer = open_tokenizer(files)
-    runtime = open_runtime(files, choice)
+    runtime = opener.runtime(files, tokenizer)
     context = Context(
-        target=runtime.traits, vocabulary=vocabulary(tokenizer, runtime), load=open_draft
+        target=runtime.traits, vocabulary=vocabulary(tokenizer, runtime), load=opener.draft
     )
     return Model(
         name=files.name,
@@ -119,12 +114,10 @@ def wrap(
     own = Tokenizer.wrap(tokenizer)
     runtime = TransformersRuntime.wrap(model)
 
-    def open_draft(ref: str) -> Loaded:
-        found = resolve(ref, cache_dir=default_cache_dir(os.environ))
-        draft = open_runtime(found, RuntimeChoice(runtime="transformers"))
-        return Loaded(runtime=draft, vocabulary=vocabulary(open_tokenizer(found), draft))
-
-    context = Context(target=runtime.traits, vocabulary=vocabulary(own, runtime), load=open_draft)
+    opener = Opener(
+        choice=RuntimeChoice(runtime="transformers"), cache_dir=default_cache_dir(os.environ)
+    )
+    context = Context(target=runtime.traits, vocabulary=vocabulary(own, runtime), load=opener.draft)
     return Model(
         name=name,
         runtime=runtime,
@@ -176,26 +169,56 @@ class _Vocabulary(Seq[bytes]):
         return self._tokenizer.token_bytes(index)
 
 
-def open_runtime(files: ModelFiles, choice: RuntimeChoice) -> Runtime:
-    """The runtime for these files: native where it can, else transformers, saying why.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opener:
+    """Opens models the way one `load` was asked to: targets, and drafts beside them."""
 
-    Raises:
-        ModelUnsupported: the runtime that was asked for cannot run this model.
-    """
-    if choice.runtime != "transformers":
-        try:
-            return _open_native(files, choice)
-        except ModelUnsupported as error:
-            if choice.runtime == "native":
-                raise
-            _LOG.warning("the transformers runtime takes over: %s", error)
-    from outpace.runtimes.transformers import TransformersRuntime
+    choice: RuntimeChoice
+    cache_dir: Path
+    progress: Progress | None = None
+    accept_terms: AcceptTerms = False
 
-    return TransformersRuntime.load(files, weights=choice.weights, device=choice.device)
+    def files(self, ref: str) -> ModelFiles:
+        """Find a model's files, fetching them where needed."""
+        return resolve(
+            ref,
+            cache_dir=self.cache_dir,
+            progress=self.progress,
+            accept_terms=self.accept_terms,
+        )
 
+    def runtime(self, files: ModelFiles, tokenizer: Tokenizer) -> Runtime:
+        """Native where it can, else transformers, saying why.
 
-def _open_native(files: ModelFiles, choice: RuntimeChoice) -> Runtime:
-    raise ModelUnsupported("the native runtime is not built yet")
+        Raises:
+            ModelUnsupported: the runtime that was asked for cannot run this model.
+        """
+        if self.choice.runtime != "transformers":
+            try:
+                return self._native(files, tokenizer)
+            except ModelUnsupported as error:
+                if self.choice.runtime == "native":
+                    raise
+                _LOG.warning("the transformers runtime takes over: %s", error)
+        from outpace.runtimes.transformers_load import open_runtime
+
+        return open_runtime(
+            files,
+            dtype=self.choice.weights,
+            device="cpu" if self.choice.device == "auto" else self.choice.device,
+            eos_ids=tokenizer.eos_ids,
+            cache_dir=self.cache_dir,
+        )
+
+    def draft(self, ref: str) -> Loaded:
+        """A model opened to guess."""
+        files = self.files(ref)
+        tokenizer = open_tokenizer(files)
+        runtime = self.runtime(files, tokenizer)
+        return Loaded(runtime=runtime, vocabulary=vocabulary(tokenizer, runtime))
+
+    def _native(self, files: ModelFiles, tokenizer: Tokenizer) -> Runtime:
+        raise ModelUnsupported("the native runtime is not built yet")
 
 
 def _use_threads(n: int) -> None:

@@ -1,5 +1,6 @@
 """`outpace generate`: one answer, and what it cost."""
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -156,9 +157,21 @@ class _Job:
         return generation.completion(), interrupted
 
     def _writer(self) -> "TraceWriter | None":
-        from outpace.engine.trace import TraceWriter
+        if self._trace is None:
+            return None
+        from datetime import UTC, datetime
 
-        return TraceWriter(self._trace) if self._trace is not None else None
+        from outpace import __version__
+        from outpace.engine.trace import About, TraceWriter
+
+        about = About(
+            outpace=__version__,
+            model=self._model.name,
+            traits=self._model.runtime.traits,
+            drafter=self._model.drafter.name,
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        return TraceWriter(self._trace, about, clock=time.perf_counter)
 
     def _warm_up(self) -> None:
         """Both arms pay for first-time work once, before either is timed."""
@@ -248,9 +261,7 @@ def _verdict(done: "Completion", plain: "Completion") -> None:
         words = (
             "[bold red]another text[/]"
             if done.promise == "same text"
-            else (
-                "another text: this runtime's rows depend on their neighbours, and a near-tie tipped"
-            )
+            else ("another text: rows of this runtime depend on their neighbours, so ties can tip")
         )
     say(
         f"plain decoding: {plain.stats.tokens_per_s:.1f} tokens/s and {words}; "

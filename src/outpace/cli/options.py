@@ -12,6 +12,7 @@ from outpace.errors import RequestError
 
 if TYPE_CHECKING:
     from outpace.api import Model
+    from outpace.control.limits import Limits
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -52,10 +53,20 @@ class LoadOptions:
     depth: int | None = None
     nodes: int | None = None
 
+    def limits(self) -> "Limits | None":
+        """What --depth and --nodes ask for; None = the control decides."""
+        from outpace.control.limits import Limits
+
+        if self.depth is None and self.nodes is None:
+            return None
+        nodes = self.nodes if self.nodes is not None else self.depth or 0
+        depth = self.depth if self.depth is not None else nodes
+        return Limits(max_nodes=nodes, max_depth=depth, reason="limits given by --depth/--nodes")
+
 
 def open_model(options: LoadOptions) -> "Model":
     """Load the model, showing a bar if it must be fetched first."""
-    from outpace.build import load
+    from outpace.build import RuntimeChoice, load
     from outpace.cli.terminal import pull_progress
     from outpace.models.pull import default_cache_dir
 
@@ -63,12 +74,11 @@ def open_model(options: LoadOptions) -> "Model":
         return load(
             options.model,
             drafter=options.drafter,
-            runtime=options.runtime,
-            weights=options.weights,
-            device=options.device,
+            choice=RuntimeChoice(
+                runtime=options.runtime, weights=options.weights, device=options.device
+            ),
+            limits=options.limits(),
             threads=options.threads,
-            max_depth=options.depth,
-            max_nodes=options.nodes,
             cache_dir=default_cache_dir(os.environ),
             progress=progress,
         )
