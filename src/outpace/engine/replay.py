@@ -172,6 +172,7 @@ class _Replay:
         audit.same("round", line.round, course.n_rounds)
         audit.true("round", course.finish is None, "a round after the end", "none")
         found = check_round(line, course)
+        audit.add(found)
         audit.enter("recorded checks")
         for name in STAGES:
             stage = getattr(line, name)
@@ -179,7 +180,6 @@ class _Replay:
                 audit.same(f"{name}, says", stage.check.says, says(name, line))
                 audit.same(f"{name}, holds", stage.check.holds, found.holds(name))
                 audit.true(f"{name}, seconds", stage.seconds >= 0, stage.seconds, "0 or more")
-        audit.add(found)
         course.advance(line)
         self._n_tokens += len(line.repeat.output.emitted)
 

@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, fields
+from io import RawIOBase
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
 
 from outpace.core.repeat import Clock, Round
 from outpace.core.sampling import Sampling
@@ -88,7 +88,8 @@ class TraceWriter:
         self._courses: dict[int, Course] = {}
         self._prompt_texts: dict[int, str] = {}
         try:
-            self._file: TextIO = self.path.open("w", encoding="ascii", newline="\n")
+            # Unbuffered: a line is on disk once written, and a full disk leaves nothing to flush.
+            self._file: RawIOBase = self.path.open("wb", buffering=0)
         except OSError as error:
             raise self._unwritable(error) from None
         self._write(self._header)
@@ -186,10 +187,12 @@ class TraceWriter:
 
     def _write(self, line: lines.Line) -> None:
         text, self._sealed = seal(line, self._sealed)
+        rest = f"{text}\n".encode("ascii")
         try:
-            self._file.write(f"{text}\n")
-            self._file.flush()
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
         except OSError as error:
+            self._file.close()
             raise self._unwritable(error) from None
 
     def _unwritable(self, error: OSError) -> ConfigError:

@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -113,57 +113,109 @@ def _shape(cls: type) -> tuple[tuple[str, Any], ...]:
     return tuple((field.name, hints[field.name]) for field in fields(cls))
 
 
-# `Any` below: JSON values, and types as values; both are checked here, at run time.
-def _read(hint: Any, raw: Any, where: str) -> Any:
+class _Unfit(Exception):
+    """A JSON value that is not what the format says; `place` grows on the way up."""
+
+    def __init__(self, raw: object, allowed: str) -> None:
+        super().__init__(allowed)
+        shown = repr(raw)
+        self.found = shown if len(shown) <= 80 else f"{shown[:77]}..."
+        self.allowed = allowed
+        self.place = ""
+
+
+def _read(cls: type[Line], raw: dict[str, Any], where: str) -> Line:
+    hint: Any = cls
+    try:
+        line: Line = _reader(hint)(raw)
+    except _Unfit as error:
+        raise TraceError(
+            f"{where}{error.place}: found {error.found}; allowed: {error.allowed}; "
+            f"use the file as outpace wrote it"
+        ) from None
+    return line
+
+
+# `Any` from here on: JSON values, and types as values; both are checked here, at run time.
+_Reader = Callable[[Any], Any]
+
+
+@cache
+def _reader(hint: Any) -> _Reader:
+    """What reads a JSON value as `hint`, or raises _Unfit; made once per type of the format."""
     if is_dataclass(hint) and isinstance(hint, type):
-        return _read_object(hint, raw, where)
+        return _object_reader(hint)
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        if raw is None and type(None) in args:
-            return None
-        return _read(next(a for a in args if a is not type(None)), raw, where)
+        inner = _reader(next(a for a in args if a is not type(None)))
+        return lambda raw: None if raw is None else inner(raw)
     if origin is Literal:
-        if isinstance(raw, str) and raw in args:
-            return raw
-        raise _wrong(raw, f"one of {', '.join(args)}", where)
+        return _checked(lambda raw: isinstance(raw, str) and raw in args, f"one of {args}")
+    if origin is tuple and args[-1] is Ellipsis:
+        return _list_reader(_reader(args[0]), plain_kind=args[0])
     if origin is tuple:
-        return _read_tuple(args, raw, where)
-    if hint is float and type(raw) in (int, float) and abs(raw) <= sys.float_info.max:
-        return float(raw)
-    if type(raw) is not hint:
-        raise _wrong(raw, "a finite number" if hint is float else hint.__name__, where)
-    return raw
+        return _row_reader(tuple(_reader(arg) for arg in args))
+    if hint is float:
+        return _read_float
+    return _checked(lambda raw: type(raw) is hint, hint.__name__)
 
 
-def _read_tuple(args: tuple[Any, ...], raw: Any, where: str) -> tuple[Any, ...]:
-    if not isinstance(raw, list):
-        raise _wrong(raw, "a list", where)
-    if args[-1] is Ellipsis:
-        if args[0] is int and all(type(item) is int for item in raw):
+def _checked(ok: Callable[[Any], bool], allowed: str) -> _Reader:
+    def read(raw: Any) -> Any:
+        if not ok(raw):
+            raise _Unfit(raw, allowed)
+        return raw
+
+    return read
+
+
+def _read_float(raw: Any) -> float:
+    if type(raw) not in (int, float) or not abs(raw) <= sys.float_info.max:
+        raise _Unfit(raw, "a finite number")
+    return float(raw)
+
+
+def _list_reader(read_item: _Reader, *, plain_kind: Any) -> _Reader:
+    def read(raw: Any) -> tuple[Any, ...]:
+        if not isinstance(raw, list):
+            raise _Unfit(raw, "a list")
+        if plain_kind is int and all(type(item) is int for item in raw):
             return tuple(raw)  # most of a trace
-        return tuple(_read(args[0], item, f"{where}[{i}]") for i, item in enumerate(raw))
-    if len(raw) != len(args):
-        raise _wrong(raw, f"a list of {len(args)}", where)
-    return tuple(
-        _read(hint, item, f"{where}[{i}]")
-        for i, (hint, item) in enumerate(zip(args, raw, strict=True))
-    )
+        return tuple(_at(f"[{i}]", read_item, item) for i, item in enumerate(raw))
+
+    return read
 
 
-def _read_object(cls: type, raw: Any, where: str) -> Any:
-    if not isinstance(raw, dict):
-        raise _wrong(raw, f"an object ({cls.__name__})", where)
-    names = [name for name, _ in _shape(cls)]
-    unknown, missing = sorted(set(raw) - set(names)), [n for n in names if n not in raw]
-    if unknown or missing:
-        raise TraceError(
-            f"{where}: unknown keys {unknown}, missing keys {missing}; a {cls.__name__} has "
-            f"{', '.join(names)}; use the file as outpace wrote it"
-        )
-    return cls(**{name: _read(hint, raw[name], f"{where}.{name}") for name, hint in _shape(cls)})
+def _row_reader(readers: tuple[_Reader, ...]) -> _Reader:
+    def read(raw: Any) -> tuple[Any, ...]:
+        if not isinstance(raw, list) or len(raw) != len(readers):
+            raise _Unfit(raw, f"a list of {len(readers)}")
+        pairs = zip(readers, raw, strict=True)
+        return tuple(_at(f"[{i}]", reader, item) for i, (reader, item) in enumerate(pairs))
+
+    return read
 
 
-def _wrong(raw: object, allowed: str, where: str) -> TraceError:
-    shown = repr(raw)
-    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    return TraceError(f"{where}: found {shown}; allowed: {allowed}; use the file as it was written")
+def _object_reader(cls: type) -> _Reader:
+    readers = {name: _reader(hint) for name, hint in _shape(cls)}
+
+    def read(raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            raise _Unfit(raw, f"an object ({cls.__name__})")
+        if raw.keys() != readers.keys():
+            unknown, missing = sorted(raw.keys() - readers.keys()), readers.keys() - raw.keys()
+            raise _Unfit(
+                f"unknown keys {unknown}, missing keys {sorted(missing)}",
+                f"the keys {', '.join(readers)}",
+            )
+        return cls(**{name: _at(f".{name}", reader, raw[name]) for name, reader in readers.items()})
+
+    return read
+
+
+def _at(place: str, reader: _Reader, raw: Any) -> Any:
+    try:
+        return reader(raw)
+    except _Unfit as error:
+        error.place = place + error.place
+        raise

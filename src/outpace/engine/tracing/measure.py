@@ -50,6 +50,8 @@ class Measure:
         self.next_token = done.next_token
         self.seed = done.turn.sequence.seed
         self.sampling = done.turn.sequence.sampling
+        s = self.sampling
+        self._filters = s.top_k > 0 or s.top_p < 1 or s.min_p > 0
         self._reads: dict[int, _Read] = {}
         self.dtype = self.laws.scores(self.verdict.row).dtype
 
@@ -172,7 +174,9 @@ class Measure:
                 p_V = warm_V.softmax(0)
             else:
                 p_V = self.laws.law(row).detach().cpu()
-                warm_V = (warm_V / self.sampling.temperature).masked_fill(p_V == 0, -math.inf)
+                warm_V = warm_V / self.sampling.temperature
+                if self._filters:  # else p = 0 is a possible token's p, rounded
+                    warm_V = warm_V.masked_fill(p_V == 0, -math.inf)
             self._reads[row] = _Read(scores_V, p_V, warm_V, float(warm_V.logsumexp(0)))
         return self._reads[row]
 
