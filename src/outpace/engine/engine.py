@@ -22,7 +22,7 @@ from outpace.errors import CapacityError, ContractError, RequestError
 from outpace.events import Admitted, Event, Listener, Preempted, RequestDone, RoundsDone
 
 PREFILL_CHUNK_TOKENS = 512
-# Rows beyond its tokens that a sequence must find free to be let in: its first guesses.
+# Rows left free for each running sequence when another is let in.
 _HEADROOM_ROWS = 16
 
 _FULL = Limits(max_nodes=0, max_depth=0, reason="no room for guesses")
@@ -147,8 +147,7 @@ class Engine:
                     return self._pass(chosen, guess=guess)
                 except CapacityError as error:
                     why = str(error)
-            self._preempt(why)
-            self._admit()
+            self._preempt(why)  # let in again by a later step, when there is room for all
         return []
 
     def abort(self, sequence: Sequence) -> None:
@@ -199,7 +198,8 @@ class Engine:
 
     @property
     def _spare(self) -> int:
-        return _HEADROOM_ROWS if self._running else 0
+        """Rows to leave free for those already running, so that letting one in evicts nobody."""
+        return _HEADROOM_ROWS * len(self._running)
 
     def _pass(self, chosen: Seq[tuple[int, int]], *, guess: bool) -> list[Round]:
         flights = [self._running[key] for key, _ in chosen]
