@@ -48,8 +48,9 @@ def requests(n: int) -> list[tuple[list[int], Sampling]]:
     made = []
     for i in range(n):
         prompt = [rng.randrange(VOCAB) for _ in range(rng.randrange(1, 40))]
-        kind = {"temperature": 0.8, "seed": i} if i % 2 else {}
-        made.append((prompt, Sampling(max_tokens=rng.randrange(1, 60), **kind)))
+        n = rng.randrange(1, 60)
+        drawn = Sampling(max_tokens=n, temperature=0.8, seed=i)
+        made.append((prompt, drawn if i % 2 else Sampling(max_tokens=n)))
     return made
 
 
