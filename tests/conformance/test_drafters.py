@@ -153,6 +153,7 @@ def told(drafter: Drafter, key: int, tokens: Seq[int], n_prompt: int = 3) -> Non
         at += step
 
 
+NOVEL = [5, 9, 14]  # nothing to look up, so that whoever else can guess is asked
 TEXT = [1, 2, 3, *text_of(SAMPLINGS["coupled"], [1, 2, 3], 60)]
 
 
@@ -182,6 +183,18 @@ def test_budget_depth_shape_and_style_are_obeyed(
         for children in draft.children:
             siblings = [draft.tokens[c] for c in children]
             assert draft.replacement or len(set(siblings)) == len(siblings)
+
+
+@EVERY
+@pytest.mark.parametrize("worth", [0.0, 0.1, 0.6])
+def test_chances_never_rise_and_are_worth_their_row(trial: Trial, worth: float) -> None:
+    drafter = trial.make()
+    told(drafter, 0, TEXT)
+    (draft,) = drafter.propose([replace(ask(0, TEXT, nodes=16), worth=worth)])
+    assert len(draft.chances) in (0, len(draft))
+    for node, chance in enumerate(draft.chances):
+        above = 1.0 if draft.parents[node] == -1 else draft.chances[draft.parents[node]]
+        assert worth <= chance <= above
 
 
 @EVERY
@@ -240,14 +253,15 @@ def test_no_guess_of_any_sequence_is_no_error(trial: Trial) -> None:
 
 
 @EVERY
-def test_what_is_drawn_depends_only_on_what_was_known_before(trial: Trial) -> None:
+@pytest.mark.parametrize("text", [TEXT[:25], NOVEL], ids=["known", "novel"])
+def test_what_is_drawn_depends_only_on_what_was_known_before(trial: Trial, text: list[int]) -> None:
     """Non-anticipation: with the same guesses up to a node, whether it has children is settled,
     and so is the law they are drawn from, whatever the coins say below."""
     known: dict[tuple[int, ...], tuple[int, Tensor]] = {}
     for seed in range(60):
         drafter = trial.make()
-        told(drafter, 0, TEXT[:25])
-        (draft,) = drafter.propose([ask(0, TEXT[:25], "drawn", depth=3, seed=seed)])
+        told(drafter, 0, text)
+        (draft,) = drafter.propose([ask(0, text, "drawn", depth=3, seed=seed)])
         if not draft.drawn:
             continue
         for node in range(-1, len(draft)):
@@ -260,43 +274,51 @@ def test_what_is_drawn_depends_only_on_what_was_known_before(trial: Trial) -> No
 
 
 @EVERY
-def test_other_coins_change_no_shape(trial: Trial) -> None:
+@pytest.mark.parametrize("text", [TEXT[:25], NOVEL], ids=["known", "novel"])
+def test_other_coins_change_no_shape(trial: Trial, text: list[int]) -> None:
     shapes = set()
     for seed in range(20):
         drafter = trial.make()
-        told(drafter, 0, TEXT[:25])
-        (draft,) = drafter.propose([ask(0, TEXT[:25], "drawn", seed=seed, depth=4)])
+        told(drafter, 0, text)
+        (draft,) = drafter.propose([ask(0, text, "drawn", seed=seed, depth=4)])
         shapes.add((draft.parents, draft.drawn))
     assert len(shapes) == 1
 
 
+class Watched:
+    """Coins that note what was drawn from what; all that a drafter may not ask is an error."""
+
+    def __init__(self, since: int) -> None:
+        self.drawn: list[tuple[Purpose, int, Tensor]] = []
+        self._coins = SeededCoins(1, since)
+
+    def bernoulli(self, a: float, purpose: Purpose, position: int, branch: int = 0) -> bool:
+        raise AssertionError("a drafter accepts nothing")
+
+    def categorical(
+        self, weights_V: Tensor, purpose: Purpose, position: int, branch: int = 0
+    ) -> int:
+        self.drawn.append((purpose, position, weights_V))
+        return self._coins.categorical(weights_V, purpose, position, branch)
+
+    def coupled(self, scores_V: Tensor, position: int) -> int:
+        raise AssertionError("drawn guesses do not use the target's own noise")
+
+
 @EVERY
-def test_draws_use_the_purpose_and_places_that_are_theirs(trial: Trial) -> None:
-    class Watched:
-        def __init__(self) -> None:
-            self.asked: list[tuple[Purpose, int]] = []
-            self.coins = SeededCoins(1, 25)
-
-        def bernoulli(self, a: float, purpose: Purpose, position: int, branch: int = 0) -> bool:
-            raise AssertionError("a drafter accepts nothing")
-
-        def categorical(
-            self, weights_V: Tensor, purpose: Purpose, position: int, branch: int = 0
-        ) -> int:
-            self.asked.append((purpose, position))
-            return self.coins.categorical(weights_V, purpose, position, branch)
-
-        def coupled(self, scores_V: Tensor, position: int) -> int:
-            raise AssertionError("drawn guesses do not use the target's own noise")
-
+@pytest.mark.parametrize("text", [TEXT[:25], NOVEL], ids=["known", "novel"])
+def test_every_draw_is_in_the_draft_with_the_law_it_came_from(
+    trial: Trial, text: list[int]
+) -> None:
     drafter = trial.make()
-    told(drafter, 0, TEXT[:25])
-    coins = Watched()
-    (draft,) = drafter.propose([replace(ask(0, TEXT[:25], "drawn", depth=3), coins=coins)])
-    if draft.drawn:
-        assert coins.asked == [(Purpose.DRAFT, 24 + d) for d in draft.depths]
-    else:
-        assert not coins.asked
+    told(drafter, 0, text)
+    coins = Watched(len(text))
+    (draft,) = drafter.propose([replace(ask(0, text, "drawn", depth=3), coins=coins)])
+    assert len(coins.drawn) == (len(draft) if draft.drawn else 0)
+    for node, (purpose, position, weights_V) in enumerate(coins.drawn):
+        assert purpose == Purpose.DRAFT
+        assert position == len(text) - 1 + draft.depths[node]
+        assert torch.allclose(draft.law(node), weights_V / weights_V.sum(), atol=1e-12)
 
 
 @EVERY

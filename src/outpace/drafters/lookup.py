@@ -7,7 +7,7 @@ text ends with are found by following links, newest first, without a search. Eac
 extended backward to its true match length.
 
 The longer the match, the likelier its continuation: `CONFIDENCE` is that curve, measured on
-Spec-Bench prompts (`benchmarks/drafters.py` prints it). It alone decides how deep a match is
+answers to Spec-Bench prompts. It alone decides how deep a match is
 followed and how the continuations of several matches share a tree.
 """
 
@@ -19,8 +19,8 @@ from outpace.drafters.tree import NO_OFFER, Offer, grow
 
 # Probability that the token after a match of this many tokens is the text's next one.
 CONFIDENCE = (
-    0.0, 0.30, 0.60, 0.70, 0.77, 0.83, 0.86, 0.88, 0.89,
-    0.90, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97,
+    0.0, 0.32, 0.63, 0.73, 0.78, 0.83, 0.85, 0.88, 0.89,
+    0.90, 0.90, 0.91, 0.92, 0.94, 0.95, 0.96, 0.97,
 )  # fmt: skip
 MAX_MATCH = len(CONFIDENCE) - 1
 # Paths less likely than this are not offered.
@@ -42,7 +42,8 @@ Alive = tuple[list[Match], int]
 class LookupConfig:
     """What a user can turn.
 
-    min_match: shortest match that is followed. floor: least path probability that is offered.
+    min_match: shortest match that is followed. floor: least path probability that is offered
+    where the ask does not say what a row is worth.
     """
 
     min_match: int = 1

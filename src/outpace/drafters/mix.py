@@ -26,8 +26,9 @@ BANDS = 10
 # A band's claim counts as this many positions of experience; older ones fade.
 PRIOR_POSITIONS = 24.0
 MEMORY_POSITIONS = 2000.0
-# What a source that does not say how sure it is counts as claiming of every guess.
-SILENT_CLAIM = 0.65
+# The share of guesses kept that an untried silent source is credited with, and how fast it moves.
+SILENT_RATE = 0.65
+RATE_STEP = 0.02
 # A source that must be asked is tried at least once in so many proposals, lest its record age.
 PROBE_EVERY = 64
 
@@ -106,7 +107,8 @@ class Forest:
         node, place, chance = ROOT, ROOT, 1.0
         while len(picked) < ask.max_nodes:
             for child in self.children[node + 1]:
-                heappush(heap, (-chance * self.chances[child], child, place))
+                if chance * self.chances[child] >= ask.worth:
+                    heappush(heap, (-chance * self.chances[child], child, place))
             if not heap:
                 break
             less, node, parent = heappop(heap)
@@ -153,6 +155,7 @@ class MixDrafter:
         self._offers = [(i, s) for i, s in enumerate(sources) if isinstance(s, Offers)]
         self._silent = [(i, s) for i, s in enumerate(sources) if not isinstance(s, Offers)]
         self.calibrations = [Calibration() for _ in sources]
+        self._rates = [SILENT_RATE] * len(sources)
         self._waited = 0  # proposals since a silent source was asked
         self._pending: dict[int, Pending] = {}
 
@@ -165,10 +168,10 @@ class MixDrafter:
             answer, (offer, claims) = answers.get(i), best[i]
             if answer is not None and ask.style == "drawn":
                 drafts.append(answer)
-                claims = [[(index, SILENT_CLAIM)]] * len(answer)
+                claims = [[(index, SILENT_RATE)]] * len(answer)
             else:
                 if answer is not None:
-                    forest.plant(_silent_offer(answer), index, self.calibrations[index])
+                    forest.plant(self._offer_of(answer, index), index, self.calibrations[index])
                     offer, claims = forest.best(ask)
                 drafts.append(offer.draft())
             self._pending[ask.key] = Pending(start=len(ask.tokens), draft=drafts[-1], claims=claims)
@@ -198,7 +201,7 @@ class MixDrafter:
         if not self._silent:
             return 0, {}
         self._waited += 1
-        rates = [self.calibrations[i].corrected(SILENT_CLAIM) for i, _ in self._silent]
+        rates = [self._rates[i] for i, _ in self._silent]
         rate = max(rates)
         index, source = self._silent[rates.index(rate)]
         if self._waited >= PROBE_EVERY:
@@ -215,6 +218,16 @@ class MixDrafter:
         drafts = source.propose([asks[i] for i in chosen])
         return index, dict(zip(chosen, drafts, strict=True))
 
+    def _offer_of(self, draft: Draft, index: int) -> Offer:
+        """A silent source's chosen guesses as an offer, by its own estimates or its record."""
+        rate = self._rates[index]
+        return Offer(
+            tokens=draft.tokens,
+            parents=draft.parents,
+            chances=draft.chances or [rate**depth for depth in draft.depths],
+            sources=draft.sources or ("",) * len(draft),
+        )
+
     def _learn(self, pending: Pending, committed: Seq[int]) -> None:
         draft, node = pending.draft, ROOT
         for token in committed:
@@ -223,6 +236,7 @@ class MixDrafter:
                 right = draft.tokens[child] == token
                 for index, claim in pending.claims[child]:
                     self.calibrations[index].learn(claim, right=right)
+                    self._rates[index] += RATE_STEP * (right - self._rates[index])
                 if right:
                     kept = child
             if kept is None:
@@ -233,12 +247,3 @@ class MixDrafter:
 def chain_gain(rate: float, depth: int) -> float:
     """Guesses kept on average of a chain whose every guess is right with the same probability."""
     return depth if rate >= 1 else rate * (1 - rate**depth) / (1 - rate)
-
-
-def _silent_offer(draft: Draft) -> Offer:
-    return Offer(
-        tokens=draft.tokens,
-        parents=draft.parents,
-        chances=[SILENT_CLAIM**depth for depth in draft.depths],
-        sources=draft.sources or ("",) * len(draft),
-    )

@@ -40,7 +40,7 @@ class ModelConfig:
     """What a user can turn.
 
     width: children a node may have where trees are taken and guesses are chosen; 1 = chains.
-    floor: chosen guesses on paths less likely than this end the draft. eos_ids: the *target's*
+    floor: picked guesses on paths less likely than this are left out. eos_ids: the *target's*
     ends of a text, which min_tokens holds back.
     """
 
@@ -107,6 +107,7 @@ class _Growth:
             laws_LV=torch.stack(self.laws) if self.laws else None,
             law_rows=tuple(range(n)) if self.laws else (),
             sources=(source,) * n,
+            chances=tuple(self.chances) if self.ask.style == "chosen" else (),
         )
 
 
@@ -265,6 +266,7 @@ class ModelDrafter:
         For coupled guesses the likeliest are those with the largest log q + noise.
         """
         width = self._config.width if g.ask.trees else 1
+        floor = g.ask.worth or self._config.floor
         found: list[tuple[float, int, int]] = []
         coupled = g.ask.style == "coupled" and not g.ask.sampling.greedy
         for row, leaf in enumerate(g.leaves):
@@ -280,7 +282,7 @@ class ModelDrafter:
                 if scores_V[token] == -torch.inf:
                     break
                 chance = above * float(law_V[token])
-                if chance >= self._config.floor:
+                if chance >= floor:
                     found.append((chance, token, leaf))
                 if width > 1:
                     scores_V = scores_V.index_fill(0, torch.tensor([token]), -torch.inf)

@@ -8,9 +8,9 @@ only cost a wrong guess.
 
 Two trees are read. *This text's* learns every token, prompt included. *The answers'* is shared by
 all requests of the process: it learns every token that requests were answered with, as soon as it
-is committed, so that siblings of one prompt help each other; prompts never enter it. Which
-requests ran before can therefore change how fast a text comes, never what it says. `share = 0`
-turns that off. Both are bounded in bytes and forget their oldest tokens exactly, by counting down.
+is committed, so that siblings of one prompt help each other; prompts never enter it. Requests
+before can therefore change how fast a text comes, never what it says; `share_bytes = 0` turns
+that off. Both trees are bounded in bytes and forget their oldest tokens exactly, counting down.
 
 A child's probability blends the lengths from the longest down, as PPM compressors do (Cleary and
 Witten 1984): a context seen so often, with so many different continuations, is right with a
@@ -32,8 +32,8 @@ SEGMENT_TOKENS = 64
 ENTRY_BYTES, BRANCH_BYTES, CHILD_BYTES = 120, 200, 40
 MIB = 2**20
 # A node's children: at most so many, none below this probability.
-MAX_CHILDREN = 4
-LEAST_CHILD = 0.02
+MAX_CHILDREN = 8
+LEAST_CHILD = 0.01
 
 _FACTOR = 0x9E3779B1
 _MASK = (1 << 60) - 1
@@ -42,20 +42,20 @@ _MASK = (1 << 60) - 1
 # that those of longer contexts are not; kinds as in `_kind`. Measured on Spec-Bench prompts.
 _Trust = tuple[tuple[float, ...], ...]
 TEXT_TRUST: _Trust = (
-    (0.20, 0.39, 0.17, 0.60, 0.80, 0.55, 0.43, 0.29),
-    (0.34, 0.50, 0.32, 0.75, 0.83, 0.62, 0.53, 0.42),
-    (0.40, 0.50, 0.33, 0.80, 0.88, 0.67, 0.55, 0.45),
-    (0.42, 0.55, 0.36, 0.85, 0.92, 0.75, 0.60, 0.45),
-    (0.46, 0.68, 0.40, 0.90, 0.95, 0.80, 0.65, 0.45),
-    (0.87, 0.97, 0.62, 0.98, 0.99, 0.97, 0.90, 0.75),
+    (0.21, 0.39, 0.21, 0.59, 0.85, 0.58, 0.46, 0.32),
+    (0.36, 0.50, 0.30, 0.61, 0.80, 0.61, 0.51, 0.39),
+    (0.42, 0.53, 0.26, 0.61, 0.80, 0.60, 0.48, 0.42),
+    (0.43, 0.53, 0.28, 0.60, 0.90, 0.80, 0.60, 0.35),
+    (0.46, 0.58, 0.25, 0.70, 0.95, 0.80, 0.60, 0.35),
+    (0.87, 0.96, 0.62, 0.99, 0.99, 0.97, 0.91, 0.65),
 )
 SHARE_TRUST: _Trust = (
-    (0.10, 0.12, 0.12, 0.10, 0.15, 0.58, 0.30, 0.19),
-    (0.12, 0.20, 0.18, 0.23, 0.50, 0.62, 0.31, 0.08),
-    (0.20, 0.40, 0.15, 0.32, 0.60, 0.60, 0.35, 0.10),
-    (0.26, 0.40, 0.20, 0.40, 0.65, 0.60, 0.30, 0.12),
-    (0.28, 0.50, 0.25, 0.45, 0.70, 0.60, 0.30, 0.15),
-    (0.70, 0.85, 0.57, 0.80, 0.90, 0.80, 0.60, 0.20),
+    (0.10, 0.13, 0.09, 0.20, 0.20, 0.61, 0.30, 0.15),
+    (0.15, 0.19, 0.16, 0.25, 0.35, 0.60, 0.28, 0.10),
+    (0.22, 0.34, 0.14, 0.34, 0.75, 0.58, 0.33, 0.11),
+    (0.22, 0.30, 0.20, 0.42, 0.65, 0.65, 0.25, 0.08),
+    (0.26, 0.33, 0.21, 0.45, 0.60, 0.70, 0.20, 0.06),
+    (0.60, 0.88, 0.47, 0.85, 0.85, 0.90, 0.67, 0.16),
 )
 
 
@@ -64,7 +64,8 @@ class SuffixConfig:
     """What a user can turn.
 
     text_bytes: most memory for one text's tree. share_bytes: most memory for the tree of all
-    answers; 0 = nothing is learned across requests. floor: least path probability offered.
+    answers; 0 = nothing is learned across requests. floor: least path probability offered where
+    the ask does not say what a row is worth.
     """
 
     text_bytes: int = 64 * MIB

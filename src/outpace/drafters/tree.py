@@ -42,7 +42,10 @@ class Offer:
         if not self.tokens:
             return NO_GUESS
         return Draft(
-            tokens=tuple(self.tokens), parents=tuple(self.parents), sources=tuple(self.sources)
+            tokens=tuple(self.tokens),
+            parents=tuple(self.parents),
+            sources=tuple(self.sources),
+            chances=tuple(self.chances),
         )
 
 
@@ -60,9 +63,10 @@ class Offers(Drafter, Protocol):
 def grow(expand: Expand[State], root: State, ask: Ask, *, floor: float, source: str) -> Offer:
     """The tree (or chain) of likeliest paths within the ask's budget.
 
-    floor: paths less likely than this are not worth a row. Where only chains are taken the
-    likeliest child is followed.
+    floor: paths less likely than this are left out where the ask does not say what a row is
+    worth. Where only chains are taken the likeliest child is followed.
     """
+    floor = ask.worth or floor
     tokens: list[int] = []
     parents: list[int] = []
     chances: list[float] = []
