@@ -159,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
                 print(("\r\x1b[K" if sys.stderr.isatty() else "") + line(outcome), flush=True)
                 if args.json:
                     document = {**facts, "total": total_of(outcomes)}
-                    document["arms"] = [asdict(o) for o in outcomes]
+                    document["arms"] = [{**asdict(o), "n_same": o.n_same} for o in outcomes]
                     args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     total = total_of(outcomes)
     print(json.dumps(total))

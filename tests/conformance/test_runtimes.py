@@ -67,6 +67,21 @@ def native_table(room: int | None) -> Runtime:
     )
 
 
+def native_loaded(backend: str, weights: str, room: int | None) -> Runtime:
+    from outpace.runtimes.native.runtime import NativeRuntime
+    from runtimes.native.files import load_llama
+
+    n_pages = -(-(2000 if room is None else room) // 16)
+    loaded = load_llama(backend, weights, n_pages=n_pages, page_size=16)
+    return NativeRuntime(
+        loaded.decoder,
+        vocab_size=loaded.spec.vocab_size,
+        context_tokens=loaded.spec.context_tokens,
+        eos_ids=loaded.spec.eos_ids,
+        digest=loaded.identity,
+    )
+
+
 def native_kernels(name: str, room: int | None) -> Runtime:
     from outpace.runtimes.native.kernels import KernelDecoder, why_missing
     from outpace.runtimes.native.runtime import NativeRuntime
@@ -99,6 +114,10 @@ TRIALS = {
     "toy": Trial(make=toy, tolerance=0.0, truth=TABLE),
     "toy, chains only": Trial(make=toy_of_chains, tolerance=0.0, truth=TABLE),
     "native, a table": Trial(make=native_table, tolerance=0.0, truth=TABLE),
+    "native, torch fp32": Trial(
+        make=partial(native_loaded, "torch", "fp32"), tolerance=1e-4, truth=uncached_llama
+    ),
+    "native, torch q8": Trial(make=partial(native_loaded, "torch", "q8"), tolerance=0.0),
     # Against float64; the kernels keep keys and values in half precision.
     "native, compiled llama": Trial(
         make=partial(native_kernels, "llama"), tolerance=1e-2, truth=partial(expected_of, "llama")

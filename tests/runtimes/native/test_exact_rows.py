@@ -5,12 +5,13 @@ beginnings, preemption and page sizes a walk brings, each row equals the row tha
 computes from the whole text at once, bit for bit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from outpace.runtimes.native.kernels import Format, KernelDecoder, why_missing
@@ -21,6 +22,15 @@ from runtimes.native.walk import CONTEXT, Walk, over, read
 
 # (pages, page size) -> a decoder of always the same weights
 Opener = Callable[[int, int], Decoder]
+
+
+def torch_llama(weights: str) -> Opener:
+    def opener(n_pages: int, page_size: int) -> Decoder:
+        from runtimes.native.files import load_llama
+
+        return load_llama("torch", weights, n_pages=n_pages, page_size=page_size).decoder
+
+    return opener
 
 
 def kernels(name: str) -> Opener:
@@ -66,6 +76,26 @@ def test_walks_give_the_bits_of_each_text_alone(name: str, n_pages: int, page_si
     stats = runtime.stats()
     assert stats.n_hits > 10
     assert runtime.traits.row_invariant
+
+
+@pytest.fixture
+def _one_thread() -> Iterator[None]:
+    """Matrices this small only lose by a second thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_one_thread")
+@pytest.mark.parametrize("weights", ["bf16", "q8", "q4"])
+def test_walks_give_the_bits_of_each_text_alone_in_torch(weights: str) -> None:
+    opener = torch_llama(weights)
+    decoder = opener(30, 16)
+    if not decoder.row_invariant:
+        pytest.skip(f"torch found no {weights} product of one height only on this machine")
+    walk = Walk(over(decoder), seed=5, table=alone(opener))
+    walk.run(50)
 
 
 @needs_kernels
