@@ -19,6 +19,7 @@ from outpace.errors import ConfigError, ModelUnsupported
 from outpace.models.catalog import AcceptTerms
 from outpace.models.fetch import Progress
 from outpace.models.files import ModelFiles
+from outpace.models.lineage import target_digest
 from outpace.models.pull import default_cache_dir
 from outpace.models.resolve import resolve
 from outpace.models.weights import open_weights
@@ -27,23 +28,30 @@ from outpace.text.tokenizer import Tokenizer
 
 _LOG = logging.getLogger(__name__)
 
+MAX_THREADS = 1024
 RUNTIMES = ("auto", "native", "transformers")
 DEFAULT_LIMITS = Limits(max_nodes=8, max_depth=8, reason="default limits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeChoice:
-    """How to run weights: which runtime, weight format and device. "auto" decides.
+    """How to run weights: which runtime, weight format, device and CPU threads.
+
+    "auto" decides; threads None = all this process may use. weights: fp32, bf16, q8 or q4 for
+    native; float32, bfloat16 or float16 for transformers.
 
     Raises:
-        ConfigError: no such runtime.
+        ConfigError: no such runtime, or an impossible number of threads.
     """
 
     runtime: str = "auto"
     weights: str = "auto"
     device: str = "auto"
+    threads: int | None = None
 
     def __post_init__(self) -> None:
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise ConfigError(f"threads is {self.threads}; allowed: 1 to {MAX_THREADS}")
         if self.runtime not in RUNTIMES:
             raise ConfigError(f"runtime {self.runtime!r}; allowed: {', '.join(RUNTIMES)}")
 
@@ -54,7 +62,6 @@ def load(
     drafter: str = "auto",
     choice: RuntimeChoice | None = None,
     limits: Limits | None = None,
-    threads: int | None = None,
     cache_dir: Path | None = None,
     progress: Progress | None = None,
     accept_terms: AcceptTerms = False,
@@ -62,17 +69,18 @@ def load(
     """Open a model.
 
     ref: catalog name, directory, GGUF file or hub id. drafter: a registered name, see
-    `outpace.drafters.registry`. limits: most guesses per round. threads: CPU threads of this
-    process. cache_dir: in place of OUTPACE_CACHE and the platform's cache folder.
+    `outpace.drafters.registry`. limits: most guesses per round, in place of the control.
+    cache_dir: in place of OUTPACE_CACHE and the platform's cache folder.
 
     Raises:
         ConfigError: which of its kinds says what is wrong and what to do.
     """
     began = time.perf_counter()
-    if threads is not None:
-        _use_threads(threads)
+    choice = choice or RuntimeChoice()
+    if choice.threads is not None:
+        _use_threads(choice.threads)
     opener = Opener(
-        choice=choice or RuntimeChoice(),
+        choice=choice,
         cache_dir=cache_dir if cache_dir is not None else default_cache_dir(os.environ),
         progress=progress,
         accept_terms=accept_terms,
@@ -218,7 +226,25 @@ class Opener:
         return Loaded(runtime=runtime, vocabulary=vocabulary(tokenizer, runtime))
 
     def _native(self, files: ModelFiles, tokenizer: Tokenizer) -> Runtime:
-        raise ModelUnsupported("the native runtime is not built yet")
+        from outpace.runtimes.native.load import Wish, load_decoder
+        from outpace.runtimes.native.runtime import NativeRuntime
+
+        loaded = load_decoder(
+            files,
+            Wish(
+                weights=self.choice.weights, device=self.choice.device, threads=self.choice.threads
+            ),
+        )
+        _LOG.info("%s: %s", files.name, loaded.description)
+        digest = f"{target_digest(files, cache_dir=self.cache_dir)}-{loaded.identity}"
+        return NativeRuntime(
+            loaded.decoder,
+            vocab_size=loaded.spec.vocab_size,
+            context_tokens=loaded.spec.context_tokens,
+            eos_ids=tokenizer.eos_ids,
+            digest=digest,
+            n_hidden=loaded.n_hidden,
+        )
 
 
 def _use_threads(n: int) -> None:
@@ -229,4 +255,10 @@ def _use_threads(n: int) -> None:
 
 def runtime_facts() -> dict[str, str]:
     """What `outpace doctor` says of the runtimes."""
-    return {"transformers": "any causal model whose cache can forget"}
+    from outpace.runtimes.native.compiled import available
+
+    kernels, why = available()
+    return {
+        "native": f"Llama family; {'compiled kernels' if kernels else 'torch only'} ({why})",
+        "transformers": "any causal model whose cache can forget",
+    }

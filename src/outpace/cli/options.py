@@ -75,10 +75,12 @@ def open_model(options: LoadOptions) -> "Model":
             options.model,
             drafter=options.drafter,
             choice=RuntimeChoice(
-                runtime=options.runtime, weights=options.weights, device=options.device
+                runtime=options.runtime,
+                weights=options.weights,
+                device=options.device,
+                threads=options.threads,
             ),
             limits=options.limits(),
-            threads=options.threads,
             cache_dir=default_cache_dir(os.environ),
             progress=progress,
         )
