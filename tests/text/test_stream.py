@@ -90,7 +90,7 @@ def test_ids_and_text_end_at_the_same_token(
 
 
 def test_what_is_shown_never_has_to_be_taken_back() -> None:
-    rng = random.Random(5)  # noqa: S311 (no secret)
+    rng = random.Random(5)
     for _ in range(300):
         stop = ["".join(rng.choices("ab", k=rng.randint(1, 5))) for _ in range(rng.randint(1, 3))]
         text = "".join(rng.choices("abc", k=30))
