@@ -3,8 +3,10 @@
 No model is loaded. From a seed come the coins; from scores come p and the target's own choice;
 from p, q and coins come the guesses kept; from weights and a coin comes the next token; from
 these come the text, its end, and the totals. What a trace cannot prove is taken as given: that
-its scores are the model's, the words and times in it, and the statistics of laws it does not
-contain in full (entropies, overlap). The chain of digests ties those too, against accidents.
+its scores are the model's, the words and times in it, limits that nothing came up against, which
+token it was that lost by a recorded score, and the statistics of laws it does not contain in full
+(entropies, overlap, the drafter's second choice). The chain of digests ties those too, against
+accidents.
 """
 
 import os

@@ -62,8 +62,8 @@ def control_sentence(brief: Brief) -> str:
 
 def why_slow(brief: Brief, rounds: Seq[Brief]) -> list[str]:
     """The likely causes, strongest first; never empty."""
-    causes = [*_reading(brief), *_company(brief, rounds), *_guessing(brief)]
-    causes += _unusual_stages(brief, rounds)
+    causes = [*_reading(brief), *_unusual_stages(brief, rounds)]
+    causes += [*_company(brief, rounds), *_guessing(brief)]
     if brief.waited_s > brief.total_s:
         causes.append(
             f"Before it the request waited {duration(brief.waited_s)} for its turn, or for "

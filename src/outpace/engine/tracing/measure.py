@@ -26,6 +26,8 @@ from outpace.errors import ContractError
 N_BEST = 4
 # Noise that more than one token in 400 exceeds cannot be left to the best-scored tokens alone.
 _REACH = 6.0
+# A log-weight whose exponential is 0, and whose product with 0 is not undefined.
+_IMPOSSIBLE = -1e300
 
 
 class _Read(NamedTuple):
@@ -105,17 +107,22 @@ class Measure:
         """Entropies of p and q, and their overlap, at one row."""
         if self.laws.dead(row):
             return stage.Uncertainty(entropy_p=0.0, entropy_q=None, overlap=None)
-        p_V = self._read(row).p_V.to(torch.float64)
+        read = self._read(row)
+        p_V = read.p_V.to(torch.float64)
+        # -sum of p log p, with log p as it came: log-weight minus the log of their sum.
+        spread = torch.dot(p_V, read.warm_V.clamp_min(_IMPOSSIBLE))
+        entropy_p = max(0.0, read.log_total - float(spread))
         children = self.draft.children[row]
         entropy_q: float | None = None
         overlap: float | None = None
         if children and self.draft.drawn:
-            q_V = self.draft.law(children[0]).detach().to("cpu", torch.float64)
-            entropy_q, overlap = _entropy(q_V), float(torch.minimum(p_V, q_V).sum())
+            q_V = self.draft.law(children[0]).detach().cpu()
+            entropy_q = float(torch.special.entr(q_V).sum(dtype=torch.float64))
+            overlap = float(torch.minimum(p_V, q_V).sum())
         elif children:
             entropy_q = 0.0
             overlap = math.fsum(at(p_V, sorted({self.draft.tokens[c] for c in children})))
-        return stage.Uncertainty(entropy_p=_entropy(p_V), entropy_q=entropy_q, overlap=overlap)
+        return stage.Uncertainty(entropy_p=entropy_p, entropy_q=entropy_q, overlap=overlap)
 
     def other_guess(self, node: int) -> tuple[int, int, float] | None:
         """The drafter's likeliest other token where it guessed `node`, with its q."""
@@ -215,10 +222,6 @@ class Measure:
         near = np.flatnonzero((x_V >= bar - _REACH) | ((bits_V >= rare) & (x_V > -np.inf)))
         sums = x_V[near] + gumbel(bits_V[near])
         return [int(t) for t in near[np.argsort(-sums, kind="stable")[:N_BEST]]]
-
-
-def _entropy(p_V: Tensor) -> float:
-    return float(torch.special.entr(p_V.to(torch.float64)).sum())
 
 
 def at(x_V: Tensor, tokens: Seq[int]) -> list[float]:
