@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from laws.guessers import BOUGHS, CHAIN1, CHAIN2, CHAIN3, ELBOW, FORK, LATE, TRIPLE, Pick
 from laws.reference import Text
-from laws.world import SKILLS, Case
+from laws.world import SKILLS, Case, Skill
 from outpace.core.sampling import Rule, Sampling
 
 WARM = Sampling(temperature=0.9)
@@ -200,20 +200,46 @@ def _crossed(table: Mapping[str, Sampling | tuple[Sampling, object]]) -> list[Ca
     return cases
 
 
-def _depth_3() -> list[Case]:
+def _wide() -> list[Case]:
     return [
-        replace(case, name=f"V=4 {case.name}", vocab_size=4, seed=9)
+        replace(case, name=f"V=4 {case.name}", vocab_size=4, seed=9, n_watched=2)
         for case in _rules()
         if case.shape == CHAIN3 and case.skill == "half"
     ]
+
+
+def _deep() -> list[Case]:
+    """Watched past the bonus of a full block."""
+    return [
+        replace(case, name=f"deep {case.name}", vocab_size=2, seed=2, n_watched=5)
+        for case in _rules()
+        if case.shape in (CHAIN3, LATE)
+    ]
+
+
+def _reshaped() -> list[Case]:
+    """The tree changes from round to round."""
+    ways: tuple[tuple[Rule, Pick, Skill], ...] = (
+        ("match", "coupled", "half"), ("token", "without", "random"),
+        ("token", "chosen", "half"), ("traversal", "without", "random"),
+    )  # fmt: skip
+    return [
+        Case(
+            name=f"{first} then {later} {rule} {pick} {skill}",
+            sampling=replace(WARM, rule=rule), shape=SHAPES[first], later=SHAPES[later],
+            pick=pick, skill=skill, seed=0,
+        )
+        for first, later in (("chain2", "fork"), ("fork", "chain2"), ("elbow", "late"))
+        for rule, pick, skill in ways
+    ]  # fmt: skip
 
 
 RULE_CASES = _rules()
 RULE_LEFT_CASES = _left_to_us()
 PROCESSOR_CASES = _crossed(PROCESSORS)
 END_CASES = _crossed(ENDS)
-CONTROL_CASES = _crossed(CONTROLS)
-WIDE_CASES = _depth_3()
+CONTROL_CASES = [*_crossed(CONTROLS), *_reshaped()]
+WIDE_CASES = [*_wide(), *_deep()]
 ALL_CASES = [
     *RULE_CASES, *RULE_LEFT_CASES, *PROCESSOR_CASES, *END_CASES, *CONTROL_CASES, *WIDE_CASES,
 ]  # fmt: skip

@@ -10,9 +10,9 @@ from torch import Tensor
 from outpace.core.coins import Purpose
 from outpace.core.draft import ROOT, Ask, Draft, Seen
 
-# (the request, text after the prompt with guesses) -> law of the next guess [V], float64.
-# All zero = guess no further.
-GuessLaw = Callable[[Ask, tuple[int, ...]], Tensor]
+# Text after the prompt, guesses included -> law of the next guess [V], float64; all zero = guess
+# no further.
+GuessLaw = Callable[[tuple[int, ...]], Tensor]
 
 #   chosen    the likeliest tokens of the law, no law reported
 #   coupled   argmax of log q + the position's noise; siblings are the next best
@@ -29,13 +29,24 @@ TRIPLE = (-1, -1, -1)
 
 
 class Guesser:
-    """Grows the tree `shape` from `law`; what is too deep for the ask is left out."""
+    """Grows the tree `shape` from `law`; what is too deep for the ask is left out.
+
+    later: another tree once something was written; None = the same.
+    """
 
     name = "guesser"
 
-    def __init__(self, law: GuessLaw, shape: tuple[int, ...], pick: Pick) -> None:
-        self._law = law
+    def __init__(
+        self,
+        law: GuessLaw,
+        shape: tuple[int, ...],
+        pick: Pick,
+        *,
+        later: tuple[int, ...] | None = None,
+    ) -> None:
+        self.law = law
         self._shape = shape
+        self._later = shape if later is None else later
         self._pick = pick
 
     def propose(self, asks: Seq[Ask]) -> list[Draft]:
@@ -56,7 +67,7 @@ class Guesser:
         laws: list[Tensor] = []
         built = {ROOT: (ROOT, 0)}  # node of the shape -> (node of the draft, its depth)
         rows: dict[int, int] = {}
-        for node, above in enumerate(self._shape):
+        for node, above in enumerate(self._later if output else self._shape):
             if above not in built or built[above][1] >= ask.max_depth:
                 continue
             if len(tokens) >= ask.max_nodes:
@@ -68,7 +79,7 @@ class Guesser:
                     path.insert(0, tokens[up])
                     up = parents[up]
                 rows[parent] = len(laws)
-                laws.append(self._law(ask, (*output, *path)))
+                laws.append(self.law((*output, *path)))
             q_V = laws[rows[parent]]
             elder = [t for t, p in zip(tokens, parents, strict=True) if p == parent]
             token = self.pick(ask, q_V, elder, (len(ask.tokens) + depth, len(tokens)))

@@ -12,7 +12,7 @@ from torch import Tensor
 from laws.guessers import CHAIN2, Guesser, GuessLaw, Pick
 from laws.oracle import LawError, Oracle, Walk, deep_fork, law_of, worst
 from laws.reference import Allowed, Target, Text
-from outpace.core.draft import Ask, Drafter
+from outpace.core.draft import Drafter
 from outpace.core.repeat import Round, Turn, one_round
 from outpace.core.sampling import Sampling
 from outpace.core.sequence import CoinsAt, Sequence
@@ -54,12 +54,14 @@ class Case:
     """One promise to walk: `sampling` on a random table, guessed by `pick` in `shape`.
 
     skill: the drafter knows the target's law, half of it, or another one. depth: most guesses
-    in a row, by the number of tokens written. seed: of the tables.
+    in a row, by the number of tokens written. later: the shape once there are some. seed: of the
+    tables.
     """
 
     name: str
     sampling: Sampling
     shape: tuple[int, ...] = CHAIN2
+    later: tuple[int, ...] | None = None
     pick: Pick = "without"
     skill: Skill = "half"
     vocab_size: int = 3
@@ -83,9 +85,9 @@ class Case:
             allowed=self.allowed,
         )  # fmt: skip
 
-    def drafter(self) -> Drafter:
+    def drafter(self) -> Guesser:
         """The drafter the case names."""
-        return Guesser(self.guess_law or skilled(self), self.shape, self.pick)
+        return Guesser(self.guess_law or skilled(self), self.shape, self.pick, later=self.later)
 
 
 def skilled(case: Case) -> GuessLaw:
@@ -94,7 +96,7 @@ def skilled(case: Case) -> GuessLaw:
     other = random_table(case.vocab_size, seed=case.seed + 77, sharpness=1.0)
     known: dict[Text, Tensor] = {}
 
-    def law(ask: Ask, text: Text) -> Tensor:
+    def law(text: Text) -> Tensor:
         if text not in known:
             p_V = torch.tensor(target.law(text), dtype=torch.float64)
             q_V = other((*case.prompt, *text)).softmax(0)

@@ -93,7 +93,8 @@ def noise_bits(seed: int, position: int, tokens_K: U64) -> U64:
 
 def gumbel(bits_K: U64) -> NDArray[np.float64]:
     """Standard Gumbel noise, -log(-log(u)), with u strictly inside (0, 1)."""
-    u_K = ((bits_K >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    # 52 bits: with 53 the half would round, and the last u up to 1, where the noise is infinite.
+    u_K = ((bits_K >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     return np.asarray(-np.log(-np.log(u_K)))
 
 
@@ -107,7 +108,7 @@ def coupled_choice(scores_V: Tensor, seed: int, position: int) -> int:
     bits_V = noise_bits(seed, position, np.arange(len(x_V), dtype=np.uint64))
     best = int(x_V.argmax())
     bar = float(x_V[best] + gumbel(bits_V[best : best + 1])[0])
-    rare = np.uint64(int(np.exp(-np.exp(-_RARE_NOISE)) * 2.0**53) << 11)
+    rare = np.uint64(int(np.exp(-np.exp(-_RARE_NOISE)) * 2.0**52) << 12)
     candidates = np.flatnonzero((x_V >= bar - _RARE_NOISE) | ((bits_V >= rare) & (x_V > -np.inf)))
     sums = x_V[candidates] + gumbel(bits_V[candidates])  # `best` is always among them
     return int(candidates[int(sums.argmax())])
