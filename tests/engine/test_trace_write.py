@@ -20,14 +20,12 @@ from engine.trace_world import (
     record,
     runtime,
 )
-from outpace.control.limits import Limits
 from outpace.core.sampling import Rule, Sampling
-from outpace.engine.engine import Engine
 from outpace.engine.replay import replay
 from outpace.engine.trace import TraceWriter
 from outpace.errors import ConfigError
 from outpace.events import Admitted, RequestDone, RoundsDone
-from outpace.runtimes.toy import TableRuntime, random_table
+from outpace.runtimes.toy import TableRuntime
 
 
 def _kinds(path: Path) -> list[str]:
@@ -287,27 +285,3 @@ def test_wide_vocabularies_and_long_numbers_stay_one_ascii_line(tmp_path: Path) 
     assert all(len(line) < 10_000 for line in path.read_bytes().splitlines())
     assert json.loads(path.read_text(encoding="ascii").splitlines()[0])["model"] == "modèle"
     assert replay(path).holds
-
-
-def test_an_engine_that_preempts_and_aborts_leaves_a_trace_that_holds(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    target = TableRuntime(random_table(8, seed=1), vocab_size=8, max_tokens=40)
-    engine = Engine(target, Guesser(TREE), limits=Limits(max_nodes=6, max_depth=3))
-    writer = TraceWriter(path, about(target))
-    engine.listeners.append(writer.listen)
-    samplings = [Sampling(max_tokens=20, temperature=t, seed=s) for t in (0, 1) for s in (None, 4)]
-    sequences = [
-        engine.add(PROMPT, s, seed=k, traced=k != 1) for k, s in enumerate([*samplings, Sampling()])
-    ]
-    for _ in range(3):
-        engine.step()
-    engine.abort(sequences[0])
-    while not engine.idle:
-        engine.step()
-    writer.close()
-    report = replay(path)
-    assert report.holds, report.text()
-    assert report.n_requests >= 3
-    rounds = [line for line in parsed(path) if line["kind"] == "round"]
-    assert sum(line["score"]["input"]["reread"] for line in rounds) > 0
-    assert max(line["batch"]["sequences"] for line in rounds) > 1
