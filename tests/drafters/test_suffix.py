@@ -99,6 +99,14 @@ def test_an_answer_helps_other_requests_before_it_ends_and_after() -> None:
     assert draft.tokens[:2] == tuple(output[6:8])
 
 
+def test_answers_too_short_to_fill_a_segment_are_forgotten_too() -> None:
+    drafter = SuffixDrafter(SuffixConfig(share_bytes=MIB))
+    for key in range(400):
+        answer(drafter, key, [1, 2], words(20, 50_000, key))
+        drafter.forget(key)
+        assert drafter.shared.n_bytes <= MIB
+
+
 def test_prompts_are_never_shared() -> None:
     secret = list(range(100, 120))
     drafter = SuffixDrafter()

@@ -243,7 +243,7 @@ class SuffixDrafter:
 
     def __init__(self, config: SuffixConfig | None = None) -> None:
         self._config = config or SuffixConfig()
-        self._shared = Tree(self._config.share_bytes)
+        self.shared = Tree(self._config.share_bytes)
         self._texts: dict[int, _Text] = {}
 
     def propose(self, asks: Seq[Ask]) -> list[Draft]:
@@ -256,7 +256,7 @@ class SuffixDrafter:
             self.forget(ask.key)
             text = self._begin(ask.key, ())
         self._write(text, ask.tokens[text.n_tokens :])  # what it was not told of
-        own, shared = text.own.tree, self._shared
+        own, shared = text.own.tree, self.shared
 
         def expand(tail: Tail) -> list[tuple[int, float, Tail]]:
             into: dict[int, float] = {}
@@ -279,7 +279,7 @@ class SuffixDrafter:
             if text is None or s.start != text.n_tokens:
                 continue  # `offer` reads what was missed from the ask
             if text.answer is None and self._config.share_bytes:
-                text.answer = Pen(self._shared, text.own.tail[::-1])
+                text.answer = Pen(self.shared, text.own.tail[::-1])
             self._write(text, s.tokens)
 
     def forget(self, key: int) -> None:
