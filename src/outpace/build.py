@@ -112,7 +112,7 @@ def wrap(
 ) -> Model:
     """Take a transformers model and its fast tokenizer that are already in memory.
 
-    Neither is changed. A `model:REF` drafter runs through transformers too.
+    The model is put into evaluation mode, else neither is changed. A `model:REF` drafter runs through transformers too.
 
     Raises:
         ModelUnsupported: the model's cache cannot forget; the message names the layer kind.
@@ -120,7 +120,7 @@ def wrap(
     from outpace.runtimes.transformers import TransformersRuntime
 
     own = Tokenizer.wrap(tokenizer)
-    runtime = TransformersRuntime.wrap(model)
+    runtime = TransformersRuntime.wrap(model, eos_ids=own.eos_ids)
 
     opener = Opener(
         choice=RuntimeChoice(runtime="transformers"), cache_dir=default_cache_dir(os.environ)
@@ -147,7 +147,7 @@ def template_of(tokenizer: Tokenizer) -> ChatTemplate | None:
     """The model's chat template, None where it has none."""
     if not tokenizer.template:
         return None
-    bos, eos = tokenizer.bos_id, min(tokenizer.eos_ids, default=None)
+    bos, eos = tokenizer.bos_id, tokenizer.eos_id
     return ChatTemplate(
         tokenizer.template,
         bos_token=tokenizer.token(bos) or "" if bos is not None else "",
