@@ -23,7 +23,9 @@ LONGER_FUNCTIONS: dict[str, tuple[int, str]] = {
     "cli/generate.py:generate": (80, "a command's options are its signature, one a line"),
 }
 # package -> (files allowed, reason)
-LARGER_PACKAGES: dict[str, tuple[int, str]] = {}
+LARGER_PACKAGES: dict[str, tuple[int, str]] = {
+    "cli": (24, "one file per command"),
+}
 
 
 def _name(path: Path) -> str:
