@@ -20,7 +20,7 @@ FLAGS = (
     *("-O3", "-std=c++20", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"),
     *("-Wall", "-Wextra", "-Wno-uninitialized", "-Wno-maybe-uninitialized", "-pthread"),
 )
-AVX2 = ("-mavx2", "-mfma", "-mf16c")
+AVX2 = ("-mavx2", "-mfma", "-mf16c", "-mprfchw")
 AVX512 = (*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni")
 X86: dict[str, tuple[str, ...]] = {
     "isa_avx2.cpp": AVX2,

@@ -1,6 +1,8 @@
 """The compiled decoder: a model, its page pools, and one call per pass."""
 
+import contextlib
 import ctypes
+import mmap
 from collections.abc import Sequence as Seq
 from ctypes import c_void_p
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from outpace.errors import CapabilityError, ContractError, MemoryShort, ModelUnsupported
 from outpace.runtimes.native.kernels.library import default_threads, last_error, library
 from outpace.runtimes.native.kernels.spec import Kept, KVType, ModelSpec
-from outpace.runtimes.native.kernels.structs import PassStruct
+from outpace.runtimes.native.kernels.structs import PHASES, PassStruct
 from outpace.runtimes.native.passes import Int32, Pass, PassResult
 
 Float32 = NDArray[np.float32]
@@ -74,9 +76,8 @@ class KernelDecoder:
             raise ModelUnsupported(f"the kernels cannot run this model: {last_error()}")
         size = library().outpace_engine_pool_bytes(self._handle, n_pages)
         try:
-            self._k_pool = np.zeros(size, np.uint8)
-            self._v_pool = np.zeros(size, np.uint8)
-        except MemoryError as error:
+            self._k_pool, self._v_pool = _pool(size), _pool(size)
+        except (MemoryError, OSError) as error:
             self.close()
             raise MemoryShort(
                 f"{n_pages} pages take {2 * size} bytes; ask for fewer", needed_bytes=2 * size
@@ -109,6 +110,12 @@ class KernelDecoder:
             best_A=best_A.tolist() if logits_AV is None and A else None,
             hidden_RH=hidden,
         )
+
+    def profile(self, rows: Pass) -> dict[str, float]:
+        """Compute a pass, and say how many seconds each kind of phase took on the first thread."""
+        seconds = np.zeros(len(PHASES))
+        self._run(rows, best_A=np.empty(len(rows.asked_A), np.int32), profile=seconds)
+        return dict(zip(PHASES, seconds.tolist(), strict=True))
 
     def forward_top(self, rows: Pass, k: int) -> TopK:
         """Compute a pass and keep each asked row's k largest logits."""
@@ -166,6 +173,7 @@ class KernelDecoder:
         logits_AV: torch.Tensor | None = None,
         best_A: Int32 | None = None,
         top: TopK | None = None,
+        profile: NDArray[np.float64] | None = None,
     ) -> torch.Tensor | None:
         R, T, H = len(rows.tokens_R), len(self._taps), self.spec.hidden
         hidden = np.empty((T, R, H), np.float32) if T else None
@@ -196,6 +204,7 @@ class KernelDecoder:
             top_logits=None if top is None else top.values_AK.ctypes.data,
             taps=self._taps.ctypes.data,
             hidden=None if hidden is None else hidden.ctypes.data,
+            profile=None if profile is None else profile.ctypes.data,
             **{name: a.ctypes.data for name, a in kept.items()},
         )
         if library().outpace_engine_pass(self._open, ctypes.byref(request)):
@@ -203,6 +212,15 @@ class KernelDecoder:
         if hidden is None:
             return None
         return torch.from_numpy(hidden.transpose(1, 0, 2).reshape(R, T * H))
+
+
+def _pool(n_bytes: int) -> NDArray[np.uint8]:
+    """Zeroed memory on huge pages where there are any: attention jumps about in it."""
+    memory = mmap.mmap(-1, max(n_bytes, 1))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
 def _check_lengths(arrays: dict[str, Int32]) -> None:

@@ -4,6 +4,9 @@ import ctypes
 from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
 
 ABI_VERSION = 1
+PHASES = (
+    *("embed", "norm", "qkv", "place", "attend", "round", "o", "norm_ffn", "gate", "down", "head"),
+)
 
 _FLOATS = c_void_p  # addresses of arrays the caller keeps alive
 
@@ -75,7 +78,7 @@ class PassStruct(ctypes.Structure):
             (name, c_void_p)
             for name in (
                 *("asked", "logits", "best_ids", "best_logits", "top_ids", "top_logits"),
-                *("taps", "hidden"),
+                *("taps", "hidden", "profile"),
             )
         ],
     )

@@ -54,7 +54,10 @@ struct OutpacePass {
   float *top_logits;
   const int32_t *taps;  // [n_taps] l: the residual stream entering layer l; n_layers: leaving the last
   float *hidden;        // [n_taps][n_rows][hidden]
+  double *profile;      // [OUTPACE_PHASES] or null: seconds of each kind of phase are added
 };
+// Kinds of phases, in order: embed, norm, qkv, place, attend, round, o, norm_ffn, gate, down, head.
+#define OUTPACE_PHASES 11
 
 // Everything returning int32_t: 0, or 1 and outpace_error() says why (per thread).
 OUTPACE_API const char *outpace_error(void);

@@ -87,7 +87,9 @@ inline void Pass::run() {
   std::atomic<int32_t> *mine = w.counters + at.thread * w.n_phases;
   for (int64_t i = 0; i < w.n_phases; i++) mine[i].store(0, std::memory_order_relaxed);
   job.pool->barrier();
+  if (p.profile) at.since = now_s();
   embed();
+  at.mark(EMBED);
   for (int i = 0; i < m.n_layers; i++) layer(i);
   share(at, p.n_rows, 1, [&](int64_t row) {
     join(m.layers[m.n_layers - 1].norm_after_ffn, row);
@@ -98,18 +100,19 @@ inline void Pass::run() {
         [&](int64_t i) { prepare(w.final_rows, i, p.asked[i], m.norm_final); });
   const Answer answer(*this);
   if (p.best_ids) answer.forget_best(at.thread);
-  share_product(at, *m.head, w.final_rows, p.n_asked, [&](int64_t i, int64_t o, vf sum) {
+  share_product(at, *m.head, w.final_rows, p.n_asked, nullptr, 0, [&](int64_t i, int64_t o, vf sum) {
     answer.take(at.thread, i, o, sum);
   });
   if (p.top_ids) share(at, p.n_asked, 1, [&](int64_t i) { answer.choose_top(i); });
   if (p.best_ids && at.thread == 0) answer.choose_best();
+  at.mark(HEAD);
 }
 
 // One product by itself, for checks: rows x.f are rounded as in a pass.
 inline void product_alone(const Rows &x, const OutpaceMatrix &m, int32_t n_rows, float *out) {
   for (int row = 0; row < n_rows; row++) quantize_row(x, row);
   for (int64_t tile = 0; tile < m.n_tiles; tile++)
-    product_rows(m, tile, x, 0, n_rows, [&](int64_t row, vf sum) {
+    product_rows(m, tile, x, 0, n_rows, nullptr, 0, [&](int64_t row, vf sum) {
       alignas(64) float lanes[LANES];
       vstore(lanes, sum);
       for (int k = 0; k < LANES && tile * LANES + k < m.n; k++)

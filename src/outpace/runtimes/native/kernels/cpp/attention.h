@@ -33,7 +33,9 @@ struct Bench {
   float *block;   // [queries][head_pad]
   float *sum;     // [queries][head_pad]
   int n, tree_base, tree_slots;
+  int all_straight;  // below this, some query finds keys at the slots of their positions
   bool tree_known;
+  bool from_far;  // few rows: keys and values are met for the first time
 };
 
 inline Bench bench_of(const Job &job, const Tile &tile, int window, uint8_t *scratch) {
@@ -53,6 +55,8 @@ inline Bench bench_of(const Job &job, const Tile &tile, int window, uint8_t *scr
   b.tree_base = cached / 16 * 16;
   b.tree_slots = (ends - b.tree_base + 15) / 16 * 16;
   b.tree_known = false;
+  b.all_straight = 0;
+  b.from_far = job.pass->n_rows <= 64;
   const int64_t stride = job.shape.q_width + 2 * (int64_t)job.shape.kv_width;
   for (int i = 0; i < b.n; i++) {
     const int row = tile.first + i / group;
@@ -65,18 +69,20 @@ inline Bench bench_of(const Job &job, const Tile &tile, int window, uint8_t *scr
     q.path = plan.paths + r.path;
     q.high = NEVER;
     q.total = 0.0f;
+    const int straight = q.hi < q.linear ? q.hi : q.linear;
+    b.all_straight = straight > b.all_straight ? straight : b.all_straight;
   }
   return b;
 }
 
 template <int KV>
 void score_slots(const Cache &c, const Bench &b, int head, int dim, int first, int last, float *out,
-                 int64_t stride) {
+                 int64_t stride, const uint8_t *ahead) {
   int64_t groups[KEY_BLOCK / 16];
   for (int slot = first; slot < last; slot += KEY_BLOCK) {
     int n = 0;
     for (int s = slot; s < last && s < slot + KEY_BLOCK; s += 16) groups[n++] = c.key_group(head, s);
-    score_queries<KV>(c.k, groups, n, b.q, b.n, dim, out + (slot - first), stride);
+    score_queries<KV>(c.k, groups, n, b.q, b.n, dim, out + (slot - first), stride, ahead);
   }
 }
 
@@ -124,7 +130,8 @@ void weigh_queries(const Cache &c, const Bench &b, int head, int p0, int first, 
   if (together) {
     const float *at[4];
     for (int i = 0; i < n; i++) at[i] = e[i] + (together_lo - p0);
-    weigh_slots<KV>(c, head, together_lo, together_hi, at, n, out);
+    const bool next = b.from_far && !first && together_hi + KEY_BLOCK <= b.all_straight;
+    weigh_slots<KV>(c, head, together_lo, together_hi, at, n, out, next ? KEY_BLOCK : 0);
   }
   for (int i = 0; i < n; i++) {
     const Query &q = b.queries[first + i];
@@ -154,10 +161,11 @@ void attend_block(const Job &job, const Cache &c, const Tile &tile, Bench &b, in
   }
   first = first / 16 * 16;
   if (first < straight)
-    score_slots<KV>(c, b, tile.head, dim, first, straight, b.scores + (first - p0), KEY_BLOCK);
+    score_slots<KV>(c, b, tile.head, dim, first, straight, b.scores + (first - p0), KEY_BLOCK,
+                    b.from_far ? c.v : nullptr);
   if (branches && !b.tree_known) {
     score_slots<KV>(c, b, tile.head, dim, b.tree_base, b.tree_base + b.tree_slots, b.tree,
-                    b.tree_slots);
+                    b.tree_slots, nullptr);
     b.tree_known = true;
   }
   for (int i = 0; i < b.n; i++) {

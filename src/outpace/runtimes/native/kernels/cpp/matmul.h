@@ -130,4 +130,20 @@ inline void product(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t
   by_format[m.format](m.data + tile * m.tile_bytes, m.n_steps, x, row, n_rows, out);
 }
 
+// Fetch rows another core has just written before the products need them: one miss costs as much
+// as a tile's row, and the products would meet them one by one.
+inline void fetch_rows(const Rows &x, int64_t n_rows, int format) {
+  constexpr int64_t few = 32;  // more rows hide their misses behind each other
+  if (n_rows > few) return;
+  const auto fetch = [](const void *from, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += 64) prefetch((const char *)from + i);
+  };
+  if (outpace::is_integer(format)) {
+    fetch(x.q, n_rows * x.k);
+    fetch(x.meta, n_rows * x.n_blocks * (int64_t)sizeof(BlockMeta));
+  } else {
+    fetch(x.f, n_rows * x.k * 4);
+  }
+}
+
 }  // namespace

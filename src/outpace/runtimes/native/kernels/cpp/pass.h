@@ -18,21 +18,25 @@ inline int64_t grain_of(const OutpaceMatrix &m) {
 // Products of rows with a matrix, handed on sixteen outputs of a row at a time.
 template <class Sink>
 inline void product_rows(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t first,
-                         int64_t last, Sink &&sink) {
+                         int64_t last, float *target, int64_t stride, Sink &&sink) {
   alignas(64) float out[16 * LANES];
   for (int64_t row = first; row < last; row += 16) {
     const int n = (int)(last - row < 16 ? last - row : 16);
+    // Another core has read these lines; asking for them now hides the wait behind the product.
+    if (target)
+      for (int r = 0; r < n; r++) prefetch_write(target + (row + r) * stride);
     product(m, tile, x, row, n, out);
     for (int r = 0; r < n; r++) sink(row + r, vload(out + r * LANES));
   }
 }
 template <class Sink>
 inline void share_product(Place &at, const OutpaceMatrix &m, const Rows &x, int64_t n_rows,
-                          Sink &&sink) {
+                          float *target, int64_t stride, Sink &&sink) {
+  if (at.job.n_threads > 1) fetch_rows(x, n_rows, m.format);
   share(at, row_blocks(n_rows) * m.n_tiles, grain_of(m), [&](int64_t item) {
     const int64_t first = item / m.n_tiles * ROW_BLOCK, tile = item % m.n_tiles;
     const int64_t last = first + ROW_BLOCK < n_rows ? first + ROW_BLOCK : n_rows;
-    product_rows(m, tile, x, first, last,
+    product_rows(m, tile, x, first, last, target ? target + tile * LANES : nullptr, stride,
                  [&](int64_t row, vf sum) { sink(row, tile * LANES, sum); });
   });
 }
@@ -46,7 +50,7 @@ struct Pass {
   int64_t stride;  // of a row of w.qkv
 
   Pass(const Job &j, int thread)
-      : job(j), m(*j.model), p(*j.pass), w(*j.work), at{j, thread, 0},
+      : job(j), m(*j.model), p(*j.pass), w(*j.work), at{j, thread, 0, 0.0},
         stride(j.shape.q_width + 2 * (int64_t)j.shape.kv_width) {}
 
   float *x_of(int64_t row) const { return w.x + row * job.shape.hidden; }
@@ -82,12 +86,14 @@ struct Pass {
   void project_part(const OutpaceMatrix &matrix, const float *bias, int64_t tile, int64_t first,
                     int64_t last, int64_t column) const {
     const int64_t o = tile * LANES;
-    product_rows(matrix, tile, w.normed, first, last, [&](int64_t row, vf sum) {
+    float *to = w.qkv + column + o;
+    product_rows(matrix, tile, w.normed, first, last, to, stride, [&](int64_t row, vf sum) {
       if (bias) sum = vadd(sum, vload(bias + o));
-      vstore(w.qkv + row * stride + column + o, sum);
+      vstore(to + row * stride, sum);
     });
   }
   void project(const OutpaceLayer &l) {
+    if (job.n_threads > 1) fetch_rows(w.normed, p.n_rows, l.q->format);
     const int64_t nq = l.q->n_tiles, nk = l.k->n_tiles, all = nq + nk + l.v->n_tiles;
     share(at, row_blocks(p.n_rows) * all, grain_of(*l.q), [&](int64_t item) {
       const int64_t first = item / all * ROW_BLOCK, tile = item % all;
@@ -125,36 +131,74 @@ struct Pass {
         ((uint16_t *)c.k)[key + 16 * d] = ((uint16_t *)packed)[d];
     }
   }
-  void place_head(int layer, int64_t row, int head) const {
+  void take(float *to, const float *from) const {
+    __builtin_memcpy(to, from, sizeof(float) * m.head_dim);
+    for (int d = m.head_dim; d < job.shape.head_pad; d++) to[d] = 0.0f;
+  }
+  void place_query(const OutpaceLayer &l, int64_t row, int head) const {
+    alignas(64) float buffer[1024];
+    float *q = w.qkv + row * stride + (int64_t)head * m.head_dim;
+    take(buffer, q);
+    turn(buffer, l.norm_q, l.rope, job.plan->rows[row].position);
+    for (int d = 0; d < job.shape.head_pad; d += 16)
+      vstore(buffer + d, vmul(vload(buffer + d), vset(m.attention_scale)));
+    __builtin_memcpy(q, buffer, sizeof(float) * m.head_dim);
+  }
+  void place_key(int layer, int64_t row, int head) const {
     const OutpaceLayer &l = m.layers[layer];
     const RowInfo &r = job.plan->rows[row];
-    const int group = job.shape.group, dim = m.head_dim;
-    alignas(64) float buffer[1024], value[1024];
-    const auto take = [&](float *to, const float *from) {
-      __builtin_memcpy(to, from, sizeof(float) * dim);
-      for (int d = dim; d < job.shape.head_pad; d++) to[d] = 0.0f;
-    };
-    float *q = w.qkv + row * stride + (int64_t)head * group * dim;
-    for (int i = 0; i < group; i++, q += dim) {
-      take(buffer, q);
-      turn(buffer, l.norm_q, l.rope, r.position);
-      for (int d = 0; d < job.shape.head_pad; d += 16)
-        vstore(buffer + d, vmul(vload(buffer + d), vset(m.attention_scale)));
-      __builtin_memcpy(q, buffer, sizeof(float) * dim);
-    }
-    const float *k = w.qkv + row * stride + job.shape.q_width + (int64_t)head * dim;
-    take(buffer, k);
+    alignas(64) float key[1024], value[1024];
+    const float *k = w.qkv + row * stride + job.shape.q_width + (int64_t)head * m.head_dim;
+    take(key, k);
     take(value, k + job.shape.kv_width);
-    turn(buffer, l.norm_k, l.rope, r.position);
+    turn(key, l.norm_k, l.rope, r.position);
     const outpace::Cache c = outpace::cache_of(job, layer, r.sequence);
-    if (m.kv_type == 0) store_head<0>(c, head, r.slot, buffer, value);
-    if (m.kv_type == 1) store_head<1>(c, head, r.slot, buffer, value);
-    if (m.kv_type == 2) store_head<2>(c, head, r.slot, buffer, value);
+    if (m.kv_type == 0) store_head<0>(c, head, r.slot, key, value);
+    if (m.kv_type == 1) store_head<1>(c, head, r.slot, key, value);
+    if (m.kv_type == 2) store_head<2>(c, head, r.slot, key, value);
+  }
+  // Queries, keys and values of sixteen rows at a time, head by head: keys of neighbouring slots
+  // share cache lines, and two cores writing one line would wait for each other at every store.
+  void place(int layer) {
+    const int64_t groups = (p.n_rows + 15) / 16;
+    share(at, (m.n_kv_heads + m.n_heads) * groups, 1, [&](int64_t item) {
+      const int head = (int)(item / groups);
+      const int64_t first = item % groups * 16;
+      const int64_t last = first + 16 < p.n_rows ? first + 16 : p.n_rows;
+      const int64_t column = head < m.n_kv_heads
+                                 ? job.shape.q_width + (int64_t)head * m.head_dim
+                                 : (int64_t)(head - m.n_kv_heads) * m.head_dim;
+      for (int64_t row = first; row < last; row++)
+        for (int64_t i = 0; i < m.head_dim; i += 16) {
+          float *from = w.qkv + row * stride + column + i;
+          head < m.n_kv_heads ? prefetch(from) : prefetch_write(from);
+          if (head < m.n_kv_heads) prefetch(from + job.shape.kv_width);
+        }
+      for (int64_t row = first; row < last; row++)
+        if (head < m.n_kv_heads)
+          place_key(layer, row, head);
+        else
+          place_query(m.layers[layer], row, head - m.n_kv_heads);
+    });
+  }
+
+  // This thread's part of a matrix, on its way while there is little else to read.
+  void fetch_matrix(const OutpaceMatrix &matrix) const {
+    const int64_t first = (int64_t)matrix.n_tiles * at.thread / job.n_threads;
+    const int64_t last = (int64_t)matrix.n_tiles * (at.thread + 1) / job.n_threads;
+    constexpr int64_t most = 384 << 10;  // of a second-level cache of 1 MB
+    int64_t bytes = (last - first) * (int64_t)matrix.tile_bytes;
+    if (bytes > most) bytes = most;
+    const uint8_t *from = matrix.data + first * matrix.tile_bytes;
+    for (int64_t i = 0; i < bytes; i += 64) prefetch_far(from + i);
   }
 
   void attend(int layer) {
     const outpace::Plan &plan = *job.plan;
+    bool fetched = p.n_rows > 64;
     share(at, plan.n_items, 1, [&](int64_t item) {
+      if (!fetched) fetch_matrix(*m.layers[layer].o);
+      fetched = true;
       const int tile = plan.item_tile[item], block = plan.item_block[item];
       uint8_t *scratch = at.scratch();
       if (plan.split) {
@@ -171,15 +215,18 @@ struct Pass {
 
   // matrix · x, plus bias, into the residual stream, or into y when a norm comes between.
   void settle(const OutpaceMatrix &matrix, const Rows &x, const float *bias, bool normed_later) {
-    share_product(at, matrix, x, p.n_rows, [&](int64_t row, int64_t o, vf sum) {
+    float *target = normed_later ? w.y : w.x;
+    const int64_t width = job.shape.hidden;
+    share_product(at, matrix, x, p.n_rows, target, width, [&](int64_t row, int64_t o, vf sum) {
       if (bias) sum = vadd(sum, vload(bias + o));
-      float *to = (normed_later ? y_of(row) : x_of(row)) + o;
+      float *to = target + row * width + o;
       vstore(to, normed_later ? sum : vadd(vload(to), sum));
     });
   }
 
   // Thirty-two gates and ups at a time: their product is one block of the next rows.
   void gate(const OutpaceLayer &l) {
+    if (job.n_threads > 1) fetch_rows(w.normed, p.n_rows, l.gate->format);
     const int64_t units = l.gate->n_tiles / 2;
     share(at, row_blocks(p.n_rows) * units, 1, [&](int64_t item) {
       const int64_t unit = item % units, start = item / units * ROW_BLOCK;
@@ -187,6 +234,10 @@ struct Pass {
       alignas(64) float out[4][16 * LANES];
       for (int64_t row = start; row < stop; row += 16) {
         const int n = (int)(stop - row < 16 ? stop - row : 16);
+        for (int r = 0; r < n; r++) {
+          prefetch_write(w.gated.q + (row + r) * w.gated.k + 32 * unit);
+          prefetch_write(w.gated.meta + (row + r) * w.gated.n_blocks + unit);
+        }
         for (int half = 0; half < 2; half++) {
           product(*l.gate, 2 * unit + half, w.normed, row, n, out[half]);
           product(*l.up, 2 * unit + half, w.normed, row, n, out[2 + half]);
@@ -213,19 +264,26 @@ struct Pass {
       tap(index, row);
       prepare(w.normed, row, row, l.norm_attention);
     });
+    at.mark(NORM);
     project(l);
-    share(at, (int64_t)p.n_rows * m.n_kv_heads, 1, [&](int64_t item) {
-      place_head(index, item / m.n_kv_heads, (int)(item % m.n_kv_heads));
-    });
+    at.mark(QKV);
+    place(index);
+    at.mark(PLACE);
     attend(index);
+    at.mark(ATTEND);
     share(at, p.n_rows, 1, [&](int64_t row) { quantize_row(w.attended, (int)row); });
+    at.mark(ROUND);
     settle(*l.o, w.attended, l.bias_o, l.norm_after_attention);
+    at.mark(OUT);
     share(at, p.n_rows, 1, [&](int64_t row) {
       join(l.norm_after_attention, row);
       prepare(w.normed, row, row, l.norm_ffn);
     });
+    at.mark(NORM_FFN);
     gate(l);
+    at.mark(GATE);
     settle(*l.down, w.gated, nullptr, l.norm_after_ffn);
+    at.mark(DOWN);
   }
 
   void run();

@@ -123,15 +123,19 @@ void lay_tiles(Planner &pl, const OutpaceModel &m, const Shape &shape, const Out
   const int most = std::max(1, QUERIES / shape.group);
   plan->max_tile_rows = most;
   pl.tiles.clear();
-  for (int s = 0; s < p.n_sequences; s++)
-    for (int row = p.starts[s]; row < p.starts[s + 1]; row += most)
+  for (int s = 0; s < p.n_sequences; s++) {
+    const int n = p.starts[s + 1] - p.starts[s];
+    if (!n) continue;
+    const int n_cuts = (n + most - 1) / most;  // tiles of equal size share better
+    for (int cut = 0; cut < n_cuts; cut++)
       for (int head = 0; head < m.n_kv_heads; head++) {
-        Tile t{s, head, row, std::min(row + most, p.starts[s + 1]), 0, -1};
+        Tile t{s, head, p.starts[s] + n * cut / n_cuts, p.starts[s] + n * (cut + 1) / n_cuts, 0, -1};
         int top = 0;
         for (int r = t.first; r < t.last; r++) top = std::max(top, p.positions[r] + 1);
         t.n_blocks = (top + KEY_BLOCK - 1) / KEY_BLOCK;
         pl.tiles.push_back(t);
       }
+  }
 }
 
 void lay_items(Planner &pl, const Shape &shape, int n_threads, Plan *plan) {

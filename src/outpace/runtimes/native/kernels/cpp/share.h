@@ -3,14 +3,33 @@
 #include "engine.h"
 #include "pool.h"
 
+#include <time.h>
+
 namespace {
+
+enum Phase { EMBED, NORM, QKV, PLACE, ATTEND, ROUND, OUT, NORM_FFN, GATE, DOWN, HEAD };
+
+inline double now_s() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 // A thread's place in a pass.
 struct Place {
   const outpace::Job &job;
   int thread;
   int64_t phase;
+  double since;  // when the current phase began, if anyone wants to know
 
+  // What was done since the last mark was of this kind.
+  void mark(Phase kind) {
+    double *profile = job.pass->profile;
+    if (!profile || thread) return;
+    const double now = now_s();
+    profile[kind] += now - since;
+    since = now;
+  }
   uint8_t *scratch() const { return job.work->scratch + thread * job.work->scratch_bytes; }
 };
 

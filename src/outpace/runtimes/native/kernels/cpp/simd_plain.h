@@ -102,6 +102,8 @@ inline void vstore_i8(int8_t *p, const vi &a) {
   for (int i = 0; i < 16; i++) p[i] = (int8_t)(a.x[i] < -128 ? -128 : a.x[i] > 127 ? 127 : a.x[i]);
 }
 inline void prefetch(const void *) {}
+inline void prefetch_far(const void *) {}
+inline void prefetch_write(const void *) {}
 
 struct Weights {
   uint8_t g[8][64];
