@@ -5,7 +5,8 @@
 
 Each prompt is decoded plainly once per sampling (temperature 0, and 0.8 with a seed); every other
 arm must give the same token ids. Depth 0 is the baseline against itself, with a drafter watching.
-How a difference is judged: `outpace.evaluate.exactness`.
+How a difference is judged: `outpace.evaluate.exactness`. Speeds are printed to see that it
+runs, not as a result: drafters that remember earlier answers meet the same prompts again here.
 
 The summary goes to stdout, progress to stderr, all numbers to --json, rewritten after each arm,
 so that an interrupted run keeps what it has. Exit status 1 = at least one mismatch.
@@ -143,8 +144,9 @@ def run(args: argparse.Namespace) -> int:
     progress = Progress(len(first) + sum(map(len, by_drafter.values())))
     for drafter, arms in {"none": first, **by_drafter}.items():
         with outpace.load(
-            args.model, drafter=drafter, threads=args.threads,
-            choice=RuntimeChoice(runtime=args.runtime, weights=args.weights),
+            args.model, drafter=drafter, choice=RuntimeChoice(
+                runtime=args.runtime, weights=args.weights, threads=args.threads
+            ),
         ) as model:  # fmt: skip
             facts = facts_of(model, args)
             for arm in arms:
@@ -152,7 +154,8 @@ def run(args: argparse.Namespace) -> int:
                 outcome, texts = run_arm(
                     model.runtime, model.drafter, arm,
                     cases_of(model, args.prompts, args, arm.temperature),
-                    plain.get(arm.temperature), n_streams=args.streams, tick=progress,
+                    plain.get(arm.temperature), tick=progress,
+                    n_streams=1 if drafter == "none" else args.streams,
                 )  # fmt: skip
                 plain.setdefault(arm.temperature, texts)
                 outcomes.append(outcome)
@@ -177,7 +180,7 @@ def parse(argv: Seq[str] | None = None) -> argparse.Namespace:
     add("--drafters", type=lambda s: s.split(","), default=["lookup", "suffix", "auto"])
     add("--depths", type=lambda s: [int(x) for x in s.split(",")], default=list(range(9)))
     add("--temperatures", type=lambda s: [float(x) for x in s.split(",")], default=[0.0, 0.8])
-    add("--streams", type=int, default=1, help="texts decoded in the same passes")
+    add("--streams", type=int, default=1, help="texts that share passes; plain is alone")
     add("--stop-at-eos", action="store_true", help="let texts end before --n-tokens")
     add("--runtime", default="auto")
     add("--weights", default="auto")

@@ -166,7 +166,7 @@ def test_logits_are_the_models_own_in_fp32_or_wider(trial: Trial) -> None:
 def test_any_interleaving_of_the_verbs_equals_a_fresh_pass(trial: Trial) -> None:
     reader = Reader(trial)
     traits = reader.runtime.traits
-    rng = random.Random(11)  # noqa: S311 (no secret)
+    rng = random.Random(11)
     for turn in range(40):
         key = rng.randrange(3)
         if key not in reader.texts:

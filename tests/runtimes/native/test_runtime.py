@@ -37,7 +37,7 @@ def test_a_pool_too_small_refuses_changes_nothing_and_recovers() -> None:
 
 def test_2000_short_requests_leave_a_small_pool_as_it_began() -> None:
     runtime, _ = make(12, 4)
-    dice = random.Random(0)  # noqa: S311 - a reproducible walk
+    dice = random.Random(0)
     for key in range(2000):
         text = [dice.randrange(VOCAB) for _ in range(dice.randint(1, 24))]
         last = read(runtime, key, text)

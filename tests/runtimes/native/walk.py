@@ -77,7 +77,7 @@ class Walk:
     """A random walk over the five verbs, the native runtime and the naive one side by side."""
 
     def __init__(self, native: NativeRuntime, *, seed: int, table: Table) -> None:
-        self.dice = random.Random(seed)  # noqa: S311 - a reproducible walk
+        self.dice = random.Random(seed)
         self.native = native
         self.naive = TableRuntime(table, vocab_size=VOCAB, context_tokens=CONTEXT)
         self.texts: dict[int, list[int]] = {}  # open sequences: committed tokens
