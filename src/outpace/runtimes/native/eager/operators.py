@@ -13,6 +13,7 @@ Shapes: R rows, K inputs, N outputs, B = K / 32 blocks.
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -27,25 +28,39 @@ from outpace.runtimes.native.eager.tiles import Agreement, RawProduct, Tiled, fi
 _LANES: Final = 16  # outputs of the 4-bit operator come in sixteens
 _PACKED_AT_ONCE: Final = 16384  # outputs widened to 32 bits while they are packed
 _TOLERANCE: Final = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-_OneShape = tuple[str, int, int, int]
-_agreements: dict[_OneShape, Agreement] = {}
+_agreements: dict[tuple[object, ...], Agreement] = {}
 
 
-def dense(weight_NK: Tensor, dtype: torch.dtype) -> Tiled:
-    """A product with fp32 or bf16 weights: prepacked by oneDNN on a CPU, plain otherwise."""
+def prepacked(weight_NK: Tensor) -> RawProduct:
+    """oneDNN's product, in the type of the weights."""
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight_NK, 8)
+    dtype = weight_NK.dtype
+    run = torch.ops.mkldnn._linear_pointwise
+
+    def product(x_RK: Tensor) -> Tensor:
+        y_RN: Tensor = run(x_RK.to(dtype), packed, None, "none", [], "")
+        return y_RN.float()
+
+    return product
+
+
+def dense(
+    weight_NK: Tensor, dtype: torch.dtype, *, fast: Callable[[Tensor], RawProduct] = prepacked
+) -> Tiled:
+    """A product with fp32 or bf16 weights: `fast` on a CPU if it proves right, plain otherwise."""
     plain_NK = weight_NK.to(dtype)
-    raw: RawProduct | None = None
+    make: Callable[[Tensor], RawProduct] = _plain
+    raw = _plain(plain_NK)
     if plain_NK.device.type == "cpu":
         try:
-            raw = _prepacked(plain_NK)
+            fast_raw = fast(plain_NK)
             some_N = _some(plain_NK.shape[0])
-            _check(raw, plain_NK[some_N], some_N, _TOLERANCE[dtype])
+            _check(fast_raw, plain_NK[some_N], some_N, _TOLERANCE[dtype])
+            make, raw = fast, fast_raw
         except (RuntimeError, AttributeError, _WrongProduct) as error:
             _warn("oneDNN's prepacked product", error, "F.linear, about 1.5 times slower")
-            raw = None
-    make, raw = (_plain, _plain(plain_NK)) if raw is None else (_prepacked, raw)
     n_out, n_in = plain_NK.shape
-    key = (f"{make.__name__} {dtype} {plain_NK.device}", n_in, n_out, torch.get_num_threads())
+    key = (make, dtype, plain_NK.device, n_in, n_out, torch.get_num_threads())
     if key not in _agreements:
         _agreements[key] = find_agreement(
             lambda w_NK: make(w_NK.to(dtype)), n_in=n_in, n_out=n_out, device=plain_NK.device
@@ -58,8 +73,8 @@ def four_bit(blocks: Blocks) -> Tiled:
     """A product with blocks of 4- or 8-bit codes; rows are rounded to bf16, sums are fp32."""
     some_N = _some(blocks.shape[0])
     try:
-        planes = [_Plane(*plane) for plane in _planes(blocks)]
-        raw = _sum_of_planes(planes, blocks.shape)
+        planes = [Plane(*plane) for plane in split_codes(blocks)]
+        raw = sum_of_planes(planes, blocks.shape)
         _check(raw, blocks.rows(some_N).values(), some_N, _TOLERANCE[torch.bfloat16])
     except (RuntimeError, AttributeError, _WrongProduct) as error:
         _warn("the 4-bit product", error, "bf16 weights, 2 to 4 times the memory")
@@ -94,19 +109,7 @@ def _plain(weight_NK: Tensor) -> RawProduct:
     return product
 
 
-def _prepacked(weight_NK: Tensor) -> RawProduct:
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight_NK, 8)
-    dtype = weight_NK.dtype
-    run = torch.ops.mkldnn._linear_pointwise
-
-    def product(x_RK: Tensor) -> Tensor:
-        y_RN: Tensor = run(x_RK.to(dtype), packed, None, "none", [], "")
-        return y_RN.float()
-
-    return product
-
-
-class _Plane:
+class Plane:
     """Four bits of every code, packed, with bf16 (scale, zero) per block and output."""
 
     def __init__(self, codes_NK: Tensor, scale_NB: Tensor, zero_NB: Tensor) -> None:
@@ -125,10 +128,11 @@ def _four_bit_integers(weight_NK: Tensor) -> RawProduct:
     n_out, n_in = weight_NK.shape
     codes_NK = functional.pad(weight_NK + 8, (0, -n_in % BLOCK), value=8).to(torch.uint8)
     one_NB = torch.ones(n_out, codes_NK.shape[1] // BLOCK)
-    return _sum_of_planes([_Plane(codes_NK, one_NB, torch.zeros_like(one_NB))], (n_out, n_in))
+    return sum_of_planes([Plane(codes_NK, one_NB, torch.zeros_like(one_NB))], (n_out, n_in))
 
 
-def _planes(blocks: Blocks) -> list[tuple[Tensor, Tensor, Tensor]]:
+def split_codes(blocks: Blocks) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Codes of 4 bits, scales and zeros of each plane."""
     codes_NK, scale_NB, zero_NB = blocks.codes_NK, blocks.scale_NB, blocks.zero_NB
     if blocks.bits == 4:
         return [(codes_NK, scale_NB, zero_NB)]
@@ -136,7 +140,8 @@ def _planes(blocks: Blocks) -> list[tuple[Tensor, Tensor, Tensor]]:
     return [high, (codes_NK & 15, scale_NB, 8 * scale_NB)]
 
 
-def _sum_of_planes(planes: list[_Plane], shape: tuple[int, int]) -> RawProduct:
+def sum_of_planes(planes: list[Plane], shape: tuple[int, int]) -> RawProduct:
+    """The product of the matrix that the planes add up to, of shape (outputs, inputs)."""
     n_out, n_in = shape
     run = torch.ops.aten._weight_int4pack_mm_for_cpu
     spare = -n_in % BLOCK

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from outpace.errors import ContractError
 from outpace.runtimes.native.eager.tiles import fitting
 from outpace.runtimes.native.passes import Int32, Pass
 
@@ -84,12 +85,14 @@ def plan(rows: Pass, *, window: int | None, shape: Shape, device: torch.device) 
 
 
 def physical_slots(rows: Pass, page_size: int) -> _Int:
-    """Where each row writes its key and value: (R,) slots."""
+    """Where each row writes its key and value: (R,) slots. ContractError where there is no page."""
     n_rows_S = np.diff(rows.starts_S1)
     sequence_R = np.repeat(np.arange(len(n_rows_S)), n_rows_S)
     offset_R = np.arange(len(rows.tokens_R)) - rows.starts_S1[:-1][sequence_R]
     logical_R = rows.n_cached_S[sequence_R] + offset_R
     page_R = rows.tables_SP[sequence_R, logical_R // page_size].astype(np.int64)
+    if (page_R < 0).any():
+        raise ContractError(f"rows {np.flatnonzero(page_R < 0)} of the pass have no page")
     slots_R: _Int = page_R * page_size + logical_R % page_size
     return slots_R
 

@@ -41,6 +41,7 @@ def spec_from_config(config: Mapping[str, object]) -> ModelSpec:
             )
     n_heads, hidden = _size(config, "num_attention_heads"), _size(config, "hidden_size")
     gemma = family == "gemma3_text"
+    few = family == "mistral" and "num_key_value_heads" not in config
     defaults = {"gemma3_text": 256, "qwen3": 128}
     head_dim = _size(config, "head_dim", defaults.get(family, hidden // n_heads))
     scale = _real(config, "query_pre_attn_scalar", 256) if gemma else float(head_dim)
@@ -49,7 +50,7 @@ def spec_from_config(config: Mapping[str, object]) -> ModelSpec:
         n_layers=_size(config, "num_hidden_layers"),
         hidden=hidden,
         n_heads=n_heads,
-        n_kv_heads=_size(config, "num_key_value_heads", 8 if family == "mistral" else n_heads),
+        n_kv_heads=_size(config, "num_key_value_heads", 8 if few else n_heads),
         head_dim=head_dim,
         ffn=_size(config, "intermediate_size"),
         vocab_size=_size(config, "vocab_size"),
