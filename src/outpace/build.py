@@ -14,7 +14,7 @@ from typing import Any
 from outpace.api import Model
 from outpace.control.limits import Limits
 from outpace.core.score import Runtime
-from outpace.drafters.registry import Context, Loaded, make
+from outpace.drafters.registry import Context, Loaded, check_name, make
 from outpace.errors import ConfigError, ModelUnsupported
 from outpace.models.catalog import AcceptTerms
 from outpace.models.fetch import Progress
@@ -77,6 +77,7 @@ def load(
     """
     began = time.perf_counter()
     choice = choice or RuntimeChoice()
+    check_name(drafter)
     if choice.threads is not None:
         _use_threads(choice.threads)
     opener = Opener(

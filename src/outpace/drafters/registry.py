@@ -83,6 +83,15 @@ def make(spec: str, context: Context | None = None) -> Drafter:
     return _factory(name)(argument, context or Context())
 
 
+def check_name(spec: str) -> None:
+    """Refuse an unknown drafter before anything heavy is loaded.
+
+    Raises:
+        ConfigError: as `make` would, for the name alone.
+    """
+    _factory(spec.strip().partition(":")[0])
+
+
 def _factory(name: str) -> Factory:
     path = DRAFTERS.get(name)
     if path is None:
