@@ -2,6 +2,10 @@
 #include <string.h>
 
 #include "engine.h"
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 namespace outpace {
 
@@ -36,13 +40,17 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vnni");
 }
 const Choice choices[] = {{&kernels_avx512, has_avx512},
-                          
-                          
+                          {&kernels_avxvnni, has_avxvnni},
+                          {&kernels_avx2, has_avx2},
                           {&kernels_plain, [] { return true; }}};
 #elif defined(__aarch64__)
-}  // namespace
-bool has_dotprod();  // in isa_neon.cpp's neighbour: asks the system
-namespace {
+bool has_dotprod() {
+#if defined(__linux__)
+  return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#else
+  return true;  // every Apple processor that runs this
+#endif
+}
 const Choice choices[] = {{&kernels_neon, has_dotprod}, {&kernels_plain, [] { return true; }}};
 #else
 const Choice choices[] = {{&kernels_plain, [] { return true; }}};
