@@ -14,6 +14,7 @@ from outpace.core.sampling import Rule, Sampling
 from outpace.core.score import Runtime
 from outpace.core.sequence import Sequence
 from outpace.engine.engine import Engine
+from outpace.engine.service import Service
 from outpace.engine.trace import TraceWriter
 from outpace.errors import RequestError
 from outpace.text.stream import StopWatch, TextStream
@@ -71,6 +72,7 @@ class Model:
         self.template = template
         self.load_s = load_s
         self.engine = Engine(runtime, drafter, limits=limits)
+        self._service: Service | None = None
 
     @property
     def drafter(self) -> Drafter:
@@ -116,6 +118,11 @@ class Model:
         trace: TraceWriter | None = None,
     ) -> "Generation":
         """Begin an answer; iterate over it for text, then ask it for its `completion()`."""
+        if self._service is not None and self._service.health().state in ("running", "draining"):
+            raise RequestError(
+                f"{self.name} is being served by a thread of its own; submit to that service, or "
+                "shut it down first"
+            )
         ids = self.encode(prompt, raw=raw, system=system)
         return Generation(self, ids, sampling, limits=limits, trace=trace)
 
@@ -154,8 +161,20 @@ class Model:
         limits = None if speculate else OFF
         yield from self.start(prompt, Sampling(**options), raw=raw, system=system, limits=limits)
 
+    def serve(self, *, check_when_idle: bool = False) -> Service:
+        """Put the engine on a thread of its own: many requests at once, from any thread or loop.
+
+        Until that service is shut down the engine is its alone, and `start` refuses. The service
+        takes token ids (`encode`) and gives them; `TextStream` and `StopWatch` are its text.
+        """
+        if self._service is None or self._service.health().state in ("stopped", "dead"):
+            self._service = Service(self.engine, check_when_idle=check_when_idle)
+        return self._service
+
     def close(self) -> None:
         """Free the model. Generations still open end."""
+        if self._service is not None:
+            self._service.shutdown(0.0)
         close = getattr(self.runtime, "shutdown", None)
         if close is not None:
             close()

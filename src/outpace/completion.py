@@ -82,7 +82,11 @@ class Completion:
 
 @dataclass(slots=True)
 class Meter:
-    """Adds up rounds as they happen."""
+    """Adds up rounds as they happen.
+
+    lengths: (guesses on the draft's longest path, guesses kept) -> rounds; what acceptance per
+    position is computed from.
+    """
 
     load_s: float = 0.0
     rounds: int = 0
@@ -96,6 +100,7 @@ class Meter:
         default_factory=lambda: dict.fromkeys(("draft", "score", "accept", "resample"), 0.0)
     )
     rules: set[str] = field(default_factory=set)
+    lengths: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, done: Round) -> None:
         """Count one round."""
@@ -106,6 +111,8 @@ class Meter:
             self.rounds += 1
             self.drafted += len(done.draft)
             self.kept += done.n_kept
+            pair = done.draft.depth, done.n_kept
+            self.lengths[pair] = self.lengths.get(pair, 0) + 1
             if len(done.draft):
                 self.rules.add(done.verdict.rule)
         if first:

@@ -4,6 +4,7 @@
 any time. Nothing here knows threads; `service.py` gives the engine one of its own.
 """
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable
@@ -69,7 +70,7 @@ class Engine:
         self.budget = budget or Budget()
         self.listeners: list[Listener] = []
         self._clock = clock
-        self._next_key = 0
+        self._keys = itertools.count()
         self._n_passes = 0
         self._waiting: deque[Flight] = deque()
         self._running: dict[int, Flight] = {}
@@ -97,12 +98,25 @@ class Engine:
         """
         if len(self._waiting) >= self.budget.waiting:
             raise CapacityError(
-                f"{len(self._waiting)} requests are waiting already, as many as are allowed; "
-                f"try again later",
+                f"{len(self._waiting)} requests wait, as many as are allowed; try again later",
                 retry_after_s=1.0,
             )
-        sequence = Sequence(
-            key=self._next_key,
+        sequence = self.request(prompt, sampling, seed=seed, stops=stops, mask=mask)
+        self.queue(sequence, limits=limits, traced=traced, sink=sink)
+        return sequence
+
+    def request(
+        self,
+        prompt: Seq[int],
+        sampling: Sampling,
+        *,
+        seed: int,
+        stops: StopScan | None = None,
+        mask: TokenMask | None = None,
+    ) -> Sequence:
+        """A request with a key, checked (RequestError), not queued; any thread may call this."""
+        return Sequence(
+            key=next(self._keys),
             prompt=prompt,
             sampling=sampling,
             seed=seed,
@@ -110,9 +124,17 @@ class Engine:
             stops=stops,
             mask=mask,
         )
-        self._next_key += 1
+
+    def queue(
+        self,
+        sequence: Sequence,
+        *,
+        limits: Limits | None = None,
+        traced: bool = False,
+        sink: Sink | None = None,
+    ) -> None:
+        """Queue a checked request, however many wait: whoever calls this keeps the bound."""
         self._waiting.append(Flight(sequence, limits, sink, traced))
-        return sequence
 
     @property
     def idle(self) -> bool:
@@ -179,8 +201,9 @@ class Engine:
             flight = self._waiting[0]
             sequence = flight.sequence
             n_known = self.runtime.open(sequence.key, sequence.tokens)
+            spare = _HEADROOM_ROWS * len(self._running)  # so that letting one in evicts nobody
             try:
-                self.runtime.reserve(sequence.key, len(sequence.tokens) - n_known + self._spare)
+                self.runtime.reserve(sequence.key, len(sequence.tokens) - n_known + spare)
             except CapacityError as error:
                 self.runtime.close(sequence.key)
                 if self._running:
@@ -195,11 +218,6 @@ class Engine:
                 prompt = tuple(sequence.tokens)
                 self.drafter.observe([Seen(key=sequence.key, start=0, tokens=prompt)])
             self._tell(Admitted(sequence, n_known))
-
-    @property
-    def _spare(self) -> int:
-        """Rows to leave free for those already running, so that letting one in evicts nobody."""
-        return _HEADROOM_ROWS * len(self._running)
 
     def _pass(self, chosen: Seq[tuple[int, int]], *, guess: bool) -> list[Round]:
         flights = [self._running[key] for key, _ in chosen]
@@ -244,10 +262,7 @@ class Engine:
             for i in free
         ]
         decided = dict(zip(free, self.control.decide(views), strict=True)) if views else {}
-        return [
-            decided[i] if flight.limits is None else flight.limits
-            for i, flight in enumerate(flights)
-        ]
+        return [flight.limits or decided[i] for i, flight in enumerate(flights)]
 
     def _preempt(self, why: str) -> None:
         """Take the memory of whoever came last; it will be recomputed from its own tokens."""
