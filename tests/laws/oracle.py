@@ -7,7 +7,7 @@ law. A coupled question is the inverse CDF at one u per position: a coupling tha
 position only, as the noise of seeded requests does.
 
 `law_of` merges runs that reached the same text. What is known of the coins is dropped there,
-except for coins that are asked again later: which ones are is found by trying.
+except for coins that are asked again later: which ones, and how late, is found by trying.
 """
 
 import copy
@@ -64,16 +64,17 @@ class Oracle:
         self.known: dict[Key, Interval] = {}
         self.weight = 1.0
         self.untried: list[tuple[int, ...]] = []
-        self.asked_again: set[Key] = set()
+        self.asked_again: dict[Key, int] = {}  # -> the size of the latest run that did
         self._script: tuple[int, ...] = ()
         self._answers: list[int] = []
-        self._dropped: frozenset[Key] = frozenset()
+        self._old: frozenset[Key] = frozenset()
+        self._size = 0
 
-    def begin(self, script: tuple[int, ...], known: Known, dropped: frozenset[Key]) -> None:
-        """Start one walk; `dropped` are coins once asked whose interval is no longer known."""
+    def begin(self, script: tuple[int, ...], known: Known, old: frozenset[Key], size: int) -> None:
+        """Start one walk of a run of this size; `old` are all the coins it asked before."""
         self.known = dict(known)
         self.weight, self.untried = 1.0, []
-        self._script, self._answers, self._dropped = script, [], dropped
+        self._script, self._answers, self._old, self._size = script, [], old, size
 
     def coins(self, seed: int, since: int) -> "OracleCoins":
         """The coins of one round: what a `Sequence` takes as `coins_at`."""
@@ -81,8 +82,8 @@ class Oracle:
 
     def choose(self, key: Key, cuts: Seq[float]) -> int:
         """Which part of [0, 1), cut at `cuts` (from 0 to 1), this coin falls in."""
-        if key in self._dropped and key not in self.known:
-            self.asked_again.add(key)
+        if key in self._old:
+            self.asked_again[key] = max(self._size, self.asked_again.get(key, 0))
         low, high = self.known.get(key, (0.0, 1.0))
         parts = [
             (index, max(low, start), min(high, end))
@@ -145,7 +146,7 @@ class _Group:
 
     run: Run
     known: dict[Key, Interval]
-    dropped: frozenset[Key]
+    old: frozenset[Key]
     weight: float = 0.0
 
 
@@ -159,16 +160,16 @@ class Walk:
 
 def law_of(run: Run, oracle: Oracle) -> Walk:
     """Walk every path of `run`, whose coins come from `oracle`."""
-    carried: set[Key] = set()
+    carried: dict[Key, int] = {}
     while True:
-        oracle.asked_again = set()
+        oracle.asked_again = dict(carried)
         walk = _walk(run, oracle, carried)
-        if not oracle.asked_again:
+        if oracle.asked_again == carried:
             return walk
-        carried |= oracle.asked_again
+        carried = oracle.asked_again
 
 
-def _walk(start: Run, oracle: Oracle, carried: set[Key]) -> Walk:
+def _walk(start: Run, oracle: Oracle, carried: Mapping[Key, int]) -> Walk:
     walk = Walk()
     waiting: dict[int, dict[Hashable, _Group]] = {
         start.size: {0: _Group(start, {}, frozenset(), 1.0)}
@@ -177,7 +178,7 @@ def _walk(start: Run, oracle: Oracle, carried: set[Key]) -> Walk:
         for group in waiting.pop(min(waiting)).values():
             scripts: list[tuple[int, ...]] = [()]
             while scripts:
-                oracle.begin(scripts.pop(), group.known, group.dropped)
+                oracle.begin(scripts.pop(), group.known, group.old, group.run.size)
                 run = group.run.fork()
                 run.step()
                 walk.n_runs += 1
@@ -186,7 +187,7 @@ def _walk(start: Run, oracle: Oracle, carried: set[Key]) -> Walk:
                 if run.done:
                     walk.law[run.outcome] = walk.law.get(run.outcome, 0.0) + weight
                 else:
-                    _merge(waiting, run, oracle, (group.dropped, carried), weight)
+                    _merge(waiting, run, oracle, (group.old, carried), weight)
     return walk
 
 
@@ -194,16 +195,16 @@ def _merge(
     waiting: dict[int, dict[Hashable, _Group]],
     run: Run,
     oracle: Oracle,
-    memory: tuple[frozenset[Key], set[Key]],
+    memory: tuple[frozenset[Key], Mapping[Key, int]],
     weight: float,
 ) -> None:
-    dropped, carried = memory
-    known = {key: part for key, part in oracle.known.items() if key in carried}
-    dropped |= oracle.known.keys() - known.keys()
+    old, carried = memory
+    known = {k: part for k, part in oracle.known.items() if carried.get(k, -1) >= run.size}
+    old |= oracle.known.keys()
     states = waiting.setdefault(run.size, {})
     state = (run.state, frozenset(known.items()))
-    group = states.setdefault(state, _Group(run, known, dropped))
-    group.dropped |= dropped
+    group = states.setdefault(state, _Group(run, known, old))
+    group.old |= old
     group.weight += weight
 
 

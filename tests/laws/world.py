@@ -124,7 +124,11 @@ class World:
             context_tokens=first.context_tokens, eos_ids=first.eos_ids,
         )  # fmt: skip
         self.sequences = [self._open(key, case, coins_at) for key, case in enumerate(cases)]
-        self._shared = (drafter, self.runtime.traits, self.depth, *(c.sampling for c in cases))
+        self._shared: list[object] = [
+            drafter, self.runtime.traits, self.depth, coins_at, first.spelled,
+            *(c.sampling for c in cases), *(c.sampling.stop for c in cases),
+            *(s.history.prompt for s in self.sequences),
+        ]  # fmt: skip
 
     def _open(self, key: int, case: Case, coins_at: CoinsAt) -> Sequence:
         mask = Grammar(case.allowed, case.vocab_size) if case.allowed else None
@@ -149,7 +153,7 @@ class World:
         ]  # fmt: skip
         self.rounds = one_round(self.runtime, self.drafter, turns, lambda: 0.0)
         for s in open_ones:
-            if s.finish is None and not 1 <= s.behind <= 1:
+            if s.finish is None and s.behind != 1:
                 raise ContractError(f"{s.behind} tokens behind after a round")
 
     def _over(self, s: Sequence) -> bool:
@@ -179,7 +183,7 @@ class World:
 
     def fork(self) -> "World":
         self.rounds = []
-        return deep_fork(self, self._shared)
+        return deep_fork(self, (self._shared, *self._shared))
 
 
 def walk(case: Case, drafter: Drafter | None = None) -> Walk:
