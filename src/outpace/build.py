@@ -113,7 +113,8 @@ def wrap(
 ) -> Model:
     """Take a transformers model and its fast tokenizer that are already in memory.
 
-    The model is put into evaluation mode, else neither is changed. A `model:REF` drafter runs through transformers too.
+    The model is put into evaluation mode, else neither is changed. A `model:REF` drafter runs
+    through transformers too.
 
     Raises:
         ModelUnsupported: the model's cache cannot forget; the message names the layer kind.
