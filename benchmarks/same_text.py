@@ -32,7 +32,7 @@ from outpace.core.sampling import Sampling
 from outpace.errors import OutpaceError
 from outpace.evaluate.exactness import Arm, Case, Outcome, Text, run_arm
 
-PROMPTS = Path(__file__).with_name("prompts.jsonl")
+PROMPTS = Path(outpace.__file__).parent / "bench" / "prompts.jsonl"
 _FIRST_SEED = 1000
 
 

@@ -26,8 +26,8 @@ def script() -> ModuleType:
     return module
 
 
-def test_the_prompts_are_a_hundred_of_nine_kinds() -> None:
-    text = (BENCHMARKS / "prompts.jsonl").read_text(encoding="utf-8")
+def test_the_prompts_are_a_hundred_of_nine_kinds(script: ModuleType) -> None:
+    text = script.PROMPTS.read_text(encoding="utf-8")
     items = [json.loads(line) for line in text.splitlines()]
     assert len(items) >= 100
     assert len({item["id"] for item in items}) == len({i["prompt"] for i in items}) == len(items)
