@@ -6,11 +6,12 @@ decoding; with sequences that are far behind it is prefill; there is no other lo
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outpace.core.accept import Verdict, accept, choose_rule
 from outpace.core.draft import NO_GUESS, Ask, Draft, Drafter, Seen
 from outpace.core.law import Laws
+from outpace.core.logprobs import token_logprobs
 from outpace.core.resample import resample
 from outpace.core.score import Rows, Runtime, Scores
 from outpace.core.sequence import Finish, Sequence
@@ -165,14 +166,18 @@ def _score(runtime: Runtime, turns: Seq[Turn], drafts: Seq[Draft]) -> list[Score
         seq, n = turn.sequence, turn.catch_up
         first = seq.n_computed
         ends = n == seq.behind  # the last committed token is among the rows
+        reports = seq.sampling.logprobs is not None or seq.sampling.prompt_logprobs is not None
         runtime.reserve(seq.key, n + len(draft))
         batch.append(
             Rows(
                 key=seq.key,
                 tokens=(*seq.tokens[first : first + n], *draft.tokens),
                 parents=(*range(-1, n - 1), *(n + parent for parent in draft.parents)),
-                asked=range(n - 1, n + len(draft)) if ends else (),
-                logits=turn.traced or not seq.sampling.plain_argmax or seq.mask is not None,
+                asked=(*seq.prompt_rows(n), *(range(n - 1, n + len(draft)) if ends else ())),
+                logits=turn.traced
+                or reports
+                or not seq.sampling.plain_argmax
+                or seq.mask is not None,
             )
         )
     return runtime.extend(batch)
@@ -187,6 +192,7 @@ def _finish_round(
     verdict: Verdict | None = None
     token: int | None = None
     impossible: RequestError | None = None
+    score = _report_prompt(seq, n, score)
     t2 = t3 = clock()
     if n == seq.behind:
         laws = _laws(seq, draft, score)
@@ -201,6 +207,7 @@ def _finish_round(
     path = verdict.path if verdict else ()
     kept = [draft.tokens[node] for node in path]
     emitted = seq.commit(kept if token is None else [*kept, token])
+    _report(seq, emitted, [0, *(node + 1 for node in path)], score)
     if impossible is not None and seq.finish is None:  # else the text ended before
         seq.error, seq.finish = impossible, "error"
     runtime.keep(seq.key, [*range(n), *(n + node for node in path)])
@@ -220,6 +227,25 @@ def _finish_round(
         ),
         laws=laws if turn.traced else None,
     )  # fmt: skip
+
+
+def _report(seq: Sequence, emitted: Seq[int], rows: Seq[int], score: Scores) -> None:
+    n_top = seq.sampling.logprobs
+    if n_top is None or score.logits_AV is None:
+        return
+    for row, token in zip(rows, emitted, strict=False):  # a text may end inside the kept path
+        seq.logprobs.append(token_logprobs(score.logits_AV[row], token, n_top))
+
+
+def _report_prompt(seq: Sequence, n_rows: int, score: Scores) -> Scores:
+    """Take the prompt's rows out of the scores; what is left is what the law reads."""
+    n_top, rows = seq.sampling.prompt_logprobs, seq.prompt_rows(n_rows)
+    if n_top is None or score.logits_AV is None or not rows:
+        return score
+    for logits_V, row in zip(score.logits_AV, rows, strict=False):
+        token = seq.tokens[seq.n_computed + row + 1]
+        seq.prompt_logprobs.append(token_logprobs(logits_V, token, n_top))
+    return replace(score, logits_AV=score.logits_AV[len(rows) :])
 
 
 def _laws(seq: Sequence, draft: Draft, score: Scores) -> Laws:

@@ -50,6 +50,9 @@ class Sampling:
     ignore_eos: the model's own end-of-text ids do not end the text.
     seed: the same text for the same seed and model, with or without speculation.
     rule: names the acceptance rule; None = the best exact one for the draft at hand.
+    logprobs, prompt_logprobs: report the raw log-probability of every token of the text, of the
+        prompt, and of so many likeliest alternatives (`core/logprobs.py`); None = no report. They
+        change nothing of the text.
     """
 
     temperature: float = 0.0
@@ -69,6 +72,8 @@ class Sampling:
     ignore_eos: bool = False
     seed: int | None = None
     rule: Rule | None = None
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         self._check_law()
@@ -78,6 +83,9 @@ class Sampling:
             "seed", self.seed, f"a whole number from 0 to {_MAX_SEED}, or none",
         )  # fmt: skip
         _require(self.rule in (None, *RULES), "rule", self.rule, f"one of {', '.join(RULES)}")
+        for name in ("logprobs", "prompt_logprobs"):
+            n = getattr(self, name)
+            _require(n is None or (_is_int(n) and n >= 0), name, n, "0 or more, or none")
 
     def _check_law(self) -> None:
         t = self.temperature

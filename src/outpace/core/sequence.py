@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from outpace.core.coins import Coins, SeededCoins
 from outpace.core.draft import Style
 from outpace.core.law import History, TokenMask
+from outpace.core.logprobs import TokenLogprobs
 from outpace.core.sampling import Sampling
 from outpace.core.score import Traits
 from outpace.errors import PromptTooLong, RequestError
@@ -31,6 +32,9 @@ class StopScan(Protocol):
 
 class Sequence:
     """The committed text of one request and the facts its rounds need.
+
+    logprobs: one report per token of the answer, prompt_logprobs: one per prompt token but the
+    first; both empty unless the sampling asks.
 
     Raises:
         PromptTooLong: no room for even one token after the prompt.
@@ -70,6 +74,8 @@ class Sequence:
         self.n_computed = 0
         self.finish: Finish | None = None
         self.error: RequestError | None = None
+        self.logprobs: list[TokenLogprobs] = []
+        self.prompt_logprobs: list[TokenLogprobs] = []
         self._stops = stops
         self._coins_at = coins_at
 
@@ -82,6 +88,24 @@ class Sequence:
     def behind(self) -> int:
         """Committed tokens the runtime has not read yet; at least 1 while in flight."""
         return len(self.tokens) - self.n_computed
+
+    @property
+    def may_be_known(self) -> Seq[int]:
+        """The beginning a runtime need not read again: not what a report is still owed for."""
+        if self.sampling.prompt_logprobs is None or self._n_unreported == 0:
+            return self.tokens
+        return self.tokens[: 1 + len(self.prompt_logprobs)]  # the last of these has no known row
+
+    @property
+    def _n_unreported(self) -> int:
+        return self.n_prompt - 1 - len(self.prompt_logprobs)
+
+    def prompt_rows(self, catch_up: int) -> range:
+        """Which of the next `catch_up` rows a report on the prompt needs."""
+        if self.sampling.prompt_logprobs is None:
+            return range(0)
+        last = self.n_prompt - 1 - self.n_computed
+        return range(len(self.prompt_logprobs) - self.n_computed, min(catch_up, last))
 
     @property
     def room(self) -> int:

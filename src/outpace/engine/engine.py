@@ -200,7 +200,7 @@ class Engine:
         while self._waiting and len(self._running) < self.budget.sequences:
             flight = self._waiting[0]
             sequence = flight.sequence
-            n_known = self.runtime.open(sequence.key, sequence.tokens)
+            n_known = self.runtime.open(sequence.key, sequence.may_be_known)
             spare = _HEADROOM_ROWS * len(self._running)  # so that letting one in evicts nobody
             try:
                 self.runtime.reserve(sequence.key, len(sequence.tokens) - n_known + spare)

@@ -204,7 +204,8 @@ class TraceWriter:
 
 def asked_of(sampling: Sampling) -> lines.Asked:
     """A sampling as a trace records it."""
-    values = {field.name: getattr(sampling, field.name) for field in fields(sampling)}
+    # What shapes the text; reports of log-probabilities do not.
+    values = {field.name: getattr(sampling, field.name) for field in fields(lines.Asked)}
     values["logit_bias"] = _biases(sampling.logit_bias.items())
     values["banned"] = tuple(tuple(words) for words in sampling.banned)
     values["forced"] = tuple(sampling.forced)
