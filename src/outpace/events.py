@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from outpace.core.repeat import Round
@@ -40,5 +40,24 @@ class RequestDone:
     sequence: "Sequence"
 
 
-Event = Admitted | RoundsDone | Preempted | RequestDone
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlSwitched:
+    """A sequence's breaker opened (guessing stops) or closed (it goes on).
+
+    key: the sequence. lower, upper: bounds of its tokens per round; breakeven: how many just pay
+    for its guesses. owner, severity: who must act on it.
+    """
+
+    key: int
+    drafter: str
+    state: Literal["open", "closed"]
+    reason: str
+    lower: float
+    upper: float
+    breakeven: float
+    owner: str
+    severity: str
+
+
+Event = Admitted | RoundsDone | Preempted | RequestDone | ControlSwitched
 Listener = Callable[[Event], None]

@@ -1,12 +1,13 @@
-"""What a control decides, and the simplest one: always the same."""
+"""What a control decides, what it may be told, and the simplest one: always the same."""
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from outpace.control.breaker import BreakerConfig
 from outpace.core.draft import Style
 from outpace.core.repeat import Round
-from outpace.errors import ConfigError
+from outpace.errors import ConfigError, RequestError
 
 MAX_GUESSES = 1024
 
@@ -74,3 +75,44 @@ class FixedControl:
 
     def forget(self, key: int) -> None:
         pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoConfig:
+    """Caps: most guesses a sequence and its deepest path; most guesses in one pass (they need
+    memory like any row); the draft's largest share of a round."""
+
+    max_nodes: int = 16
+    max_depth: int = 16
+    max_guesses: int = 256
+    draft_share: float = 0.6
+    breaker: BreakerConfig = field(default_factory=BreakerConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("max_nodes", "max_depth", "max_guesses"):
+            if not 1 <= getattr(self, name) <= MAX_GUESSES:
+                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 1 to {MAX_GUESSES}")
+        if not 0 < self.draft_share <= 1:
+            raise ConfigError(f"draft_share is {self.draft_share}; allowed: more than 0, up to 1")
+
+
+def parse_speculation(text: str) -> Limits | None:
+    """What a request's `speculation` asks for; None leaves it to the control.
+
+    off, auto, or fixed:N for chains and trees of at most N guesses.
+
+    Raises:
+        RequestError: anything else.
+    """
+    kind, _, number = text.partition(":")
+    if text == "off":
+        return OFF
+    if text == "auto":
+        return None
+    if kind == "fixed" and number.isascii() and number.isdigit():
+        n = int(number) if len(number) < 9 else MAX_GUESSES + 1
+        if 1 <= n <= MAX_GUESSES:
+            return Limits(max_nodes=n, max_depth=n, reason=f"the request asked for {text}")
+    raise RequestError(
+        f"speculation is {text!r}; allowed: off, auto, or fixed:N with N from 1 to {MAX_GUESSES}"
+    )

@@ -1,0 +1,276 @@
+"""What a pass costs: seconds by its rows, its sequences and the keys they read.
+
+A pass is modelled as
+
+    seconds = (by_rows(rows) + per_sequence * (sequences - 1)
+               + per_key * keys + per_row_key * row_keys) * exp(level + bend(sequences, rows))
+
+The first factor, the `Shape`, is measured at start (`profile.py`) or assumed. What passes really
+take corrects it: *level* follows the machine as a whole (another process, a hotter core), *bends*
+the single places of the table. A place is first judged by the median of its first few passes and
+then moves slowly, and the level by medians of recent passes, so that one outlier moves nothing.
+A place never visited bends as its neighbours do, and less the farther they are.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log
+from statistics import median
+
+from outpace.control.profile import ASSUMED, GRID, Load, Shape
+from outpace.core.draft import Style
+from outpace.core.repeat import Round
+
+_FIRST = 5  # passes whose median is a place's first bend
+_LEVEL_GAIN, _BEND_GAIN = 0.15, 0.02
+_MOST = log(8.0)
+_REFRESH_PASSES = 16
+
+
+def _place(rows: int) -> int:
+    """The grid point nearest to a row count."""
+    i = bisect_right(GRID, rows) - 1
+    if i + 1 < len(GRID) and 2 * rows > GRID[i] + GRID[i + 1]:
+        i += 1
+    return max(i, 0)
+
+
+@dataclass(slots=True)
+class _Bend:
+    """What one place of the table has shown, in logarithms."""
+
+    first: list[float]
+    value: float = 0.0
+    n: int = _FIRST
+
+
+class CostTable:
+    """Seconds of a pass: measured, and corrected by every pass since.
+
+    n_passes: passes learned from; with none and without a profile it only knows proportions.
+    """
+
+    def __init__(self, shape: Shape = ASSUMED) -> None:
+        self.shape = shape
+        self.n_passes = 0
+        self._level = 0.0
+        self._variance = 0.1**2  # of a pass, as far as is known
+        self._recent: deque[float] = deque(maxlen=5)
+        self._bends: dict[tuple[int, int], _Bend] = {}
+        # By sequences' bucket: factors by row count, valid until the next refresh.
+        self._factors: dict[int, list[float]] = {}
+        self._base: list[float] = [0.0]
+
+    def seconds(self, load: Load) -> float:
+        """Seconds of such a pass."""
+        return self.curve(load, 0, 0.0)[0]
+
+    def curve(self, load: Load, n: int, keys: float) -> list[float]:
+        """Seconds with 0 .. n more rows that read so many keys each; never falling."""
+        rows, end = load.rows, load.rows + n
+        base, factors = self._tables(load.sequences.bit_length(), end)
+        rest, step, scale = self.shape.rest(load), self.shape.per_row_key * keys, exp(self._level)
+        seconds: list[float] = []
+        top = 0.0
+        for i in range(rows, end + 1):
+            at = (base[i] + rest) * factors[i] * scale
+            top = max(top, at)
+            seconds.append(top)
+            rest += step
+        return seconds
+
+    def learn(self, load: Load, seconds: float) -> None:
+        """One pass and what it took."""
+        shaped = self.shape.seconds(load)
+        if not (seconds > 0 and shaped > 0):
+            return
+        off = log(seconds / shaped)
+        self.n_passes += 1
+        if self.n_passes == 1:
+            self._level = off
+        place = (load.sequences.bit_length(), _place(load.rows))
+        bend = self._bends.get(place)
+        if bend is None:
+            bend = self._bends[place] = _Bend([])
+        if len(bend.first) < _FIRST:
+            self._first(bend, off)
+        else:
+            error = min(max(off - self._level - bend.value, -_MOST), _MOST)
+            self._recent.append(error)
+            self._variance += 0.05 * (min(error * error, 0.25) - self._variance)
+            self._level += _LEVEL_GAIN * median(self._recent)
+            bend.n += 1
+            bend.value += max(1 / bend.n, _BEND_GAIN) * min(max(error, -0.2), 0.2)
+            if self.n_passes % _REFRESH_PASSES == 0:
+                self._factors.clear()
+
+    def _first(self, bend: _Bend, off: float) -> None:
+        """The level stays: that a place differs says nothing of the machine as a whole."""
+        bend.first.append(off - self._level)
+        if len(self._bends) == 1:  # nothing else is known, so it is the level that is learned
+            self._level += median(bend.first)
+            bend.first = [x - median(bend.first) for x in bend.first]
+        else:
+            # What passes differ by among themselves can make a few of them look bent.
+            here, doubt = median(bend.first), self._variance / len(bend.first)
+            bend.value = here * here * here / (here * here + doubt)
+        self._factors.clear()
+
+    def _tables(self, sequences: int, end: int) -> tuple[list[float], list[float]]:
+        base = self._base
+        if len(base) <= end:
+            base.extend(self.shape.rows_seconds(i) for i in range(len(base), end + 65))
+        factors = self._factors.get(sequences)
+        if factors is None or len(factors) <= end:
+            factors = self._factors[sequences] = self._bent(sequences, end + 65)
+        return base, factors
+
+    def _bent(self, sequences: int, n: int) -> list[float]:
+        """exp(bend) for 0 .. n rows."""
+        buckets = {s for s, _ in self._bends}
+        if not buckets:
+            return [1.0] * (n + 1)
+        nearest = min(buckets, key=lambda s: (abs(s - sequences), s))
+        known = sorted((GRID[j], b.value) for (s, j), b in self._bends.items() if s == nearest)
+        return _interpolated(known, n)
+
+
+def _interpolated(known: Seq[tuple[int, float]], n: int) -> list[float]:
+    """exp of a line through the known, which falls to nothing within a doubling beyond them."""
+    (first, low), (last, high) = known[0], known[-1]
+    factors: list[float] = []
+    for i in range(min(first, n + 1)):
+        factors.append(exp(low * max(2 * i / first - 1, 0.0)))
+    for (lo, a), (hi, b) in pairwise(known):
+        for i in range(lo, min(hi, n + 1)):
+            factors.append(exp(a + (b - a) * (i - lo) / (hi - lo)))
+    for i in range(last, n + 1):
+        factors.append(exp(high * max(2 - i / last, 0.0)))
+    return factors
+
+
+class LinearCost:
+    """seconds = a * x + b * y, fitted to what was seen lately; neither is ever negative.
+
+    For the draft, x counts the sequences asked and y the deepest draft (a model makes one pass
+    per depth); for accept and resample, x counts sequences and y guesses. Outliers are cut to a
+    few times what was expected.
+    """
+
+    __slots__ = ("_xs", "_xx", "_xy", "_ys", "_yy", "a", "b", "n")
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.a = self.b = 0.0
+        self._xx = self._xy = self._yy = self._xs = self._ys = 0.0
+
+    def seconds(self, x: float, y: float) -> float:
+        """What is expected; 0 where nothing was seen."""
+        return self.a * x + self.b * y
+
+    def learn(self, x: float, y: float, seconds: float) -> None:
+        """One measurement."""
+        if x <= 0:
+            return
+        if self.n >= 8:
+            seconds = min(seconds, 3 * self.seconds(x, y) + 1e-6)
+        self.n += 1
+        keep = 0.98
+        self._xx = keep * self._xx + x * x
+        self._xy = keep * self._xy + x * y
+        self._yy = keep * self._yy + y * y
+        self._xs = keep * self._xs + x * seconds
+        self._ys = keep * self._ys + y * seconds
+        ridge = 1e-3 * (self._xx + self._yy)
+        xx, yy = self._xx + ridge, self._yy + ridge
+        det = xx * yy - self._xy * self._xy
+        a = (self._xs * yy - self._ys * self._xy) / det
+        b = (self._ys * xx - self._xs * self._xy) / det
+        if b < 0:
+            a, b = self._xs / xx, 0.0
+        elif a < 0:
+            a, b = 0.0, self._ys / yy
+        self.a, self.b = a, b
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """A finished round of all sequences: what it brought, and what the table says it takes.
+
+    tokens: committed, over the emitting sequences. pass_s, plain_s: seconds of the pass with and
+    without its guesses. other_s: the draft's, and what guesses add to accept and resample.
+    """
+
+    tokens: int
+    emitting: int
+    guesses: int
+    pass_s: float
+    plain_s: float
+    other_s: float
+
+
+class RoundCosts:
+    """The costs of a round's stages: the pass, the draft, and what comes after by style."""
+
+    def __init__(self, table: CostTable) -> None:
+        self.table = table
+        self.draft = LinearCost()
+        self.after: dict[Style, LinearCost] = {}
+
+    def per_guess(self, style: Style) -> float:
+        """Seconds that accept and resample take per guess."""
+        after = self.after.get(style)
+        return after.b if after else 0.0
+
+    def learn(self, rounds: Seq[Round]) -> Bill:
+        """One shared pass."""
+        rows = keys = row_keys = guesses = guess_keys = asked = deepest = tokens = emitting = 0
+        groups: dict[Style, list[float]] = {}
+        for done in rounds:
+            n, start, drafted = done.n_rows, done.start, len(done.draft)
+            rows += n
+            keys += start
+            row_keys += n * start
+            if done.verdict is None:
+                continue
+            emitting += 1
+            tokens += len(done.emitted)
+            asked += done.turn.max_nodes > 0
+            if drafted:
+                guesses += drafted
+                guess_keys += drafted * start
+                deepest = max(deepest, done.draft.depth)
+            group = groups.setdefault(done.turn.sequence.style, [0.0, 0.0, 0.0])
+            seconds = done.seconds
+            group[0] += 1
+            group[1] += drafted
+            group[2] += seconds.accept + seconds.resample + seconds.repeat
+        if asked:
+            self.draft.learn(asked, deepest, rounds[0].seconds.draft)
+        other_s = self.draft.seconds(asked, deepest) if asked else 0.0
+        for style, (n_sequences, n_guesses, spent) in groups.items():
+            after = self.after.get(style)
+            if after is None:
+                after = self.after[style] = LinearCost()
+            after.learn(n_sequences, n_guesses, spent)
+            other_s += after.b * n_guesses
+        load = Load(rows=rows, sequences=len(rounds), keys=keys, row_keys=row_keys)
+        self.table.learn(load, rounds[0].seconds.score)
+        plain = Load(
+            rows=rows - guesses,
+            sequences=len(rounds),
+            keys=keys,
+            row_keys=row_keys - guess_keys,
+        )
+        pass_s = self.table.curve(plain, guesses, keys / len(rounds))
+        return Bill(
+            tokens=tokens,
+            emitting=emitting,
+            guesses=guesses,
+            pass_s=pass_s[-1],
+            plain_s=pass_s[0],
+            other_s=other_s,
+        )

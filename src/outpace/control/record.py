@@ -1,0 +1,176 @@
+"""What the control knows of one sequence; gone with it, except what the prior has learned."""
+
+from collections.abc import Sequence as Seq
+
+from outpace.control.acceptance import (
+    MEMORY,
+    Evidence,
+    Ladder,
+    Prior,
+    Trust,
+    chain_gains,
+    claims,
+    outcome,
+    rank_gains,
+)
+from outpace.control.breaker import Breaker, BreakerConfig
+from outpace.control.breaker import Turn as BreakerTurn
+from outpace.control.limits import Limits, View
+from outpace.core.repeat import Round
+
+# Drafts of other sequences a new one starts from, and how many there must be to start open.
+INHERITED_DRAFTS = 3.0
+CONVINCING_DRAFTS = 24.0
+# Estimates are worked out anew after so many drafts.
+_FRESH_DRAFTS = 4
+# Fewer drafts than this are a beginning: every one counts at once.
+_FEW_DRAFTS, _SETTLED_DRAFTS = 8, 24
+
+
+class Record:
+    """One sequence's acceptance, trust and breaker.
+
+    claims: whether its last draft said how likely its guesses were. n_empty: asks in a row that
+    brought no guess; offered: how often an ask brings any. limits: what was
+    decided last; turn: what for.
+    """
+
+    __slots__ = (
+        "_chain", "_gains", "_n_drafts", "_n_faded", "_prior", "_ranks", "_stale", "breaker",
+        "claims", "evidence", "limits", "limits_age", "n_empty", "offered", "style",
+        "trust", "turn",
+    )  # fmt: skip
+
+    def __init__(
+        self, view: View, prior: Prior, config: BreakerConfig, *, claims: bool, breakeven: float
+    ) -> None:
+        self.style = view.style
+        self.claims = claims
+        self.n_empty = 0
+        self.offered = 1.0
+        self.evidence = Evidence()
+        self.trust = Trust()
+        self.limits: Limits | None = None
+        self.limits_age = 0
+        self.turn: BreakerTurn = "guess"
+        self._prior = prior
+        self._chain, self._ranks = Ladder(), Ladder()
+        self._n_drafts = self._n_faded = 0
+        self._stale = True
+        self._gains: list[float] = []
+        known = prior.evidence
+        hopeless = (
+            known.drafts >= CONVINCING_DRAFTS and known.upper() < breakeven * config.open_below
+        )
+        if hopeless:
+            self.evidence.inherit(known, INHERITED_DRAFTS)
+        self.breaker = Breaker(
+            config,
+            state="open" if hopeless else "closed",
+            reason="others like it did not gain" if hopeless else "",
+            # Its own record is empty, so it looks early; not in the same round as all others.
+            first_wait=1 + view.key % config.first_probe,
+        )
+
+    def gains(self, n: int) -> list[float]:
+        """Chances of its next draft's guesses, at most n."""
+        if self._stale:
+            self._stale = False
+            factor = (1 - 1 / MEMORY) ** (self._n_drafts - self._n_faded)
+            self._n_faded = self._n_drafts
+            (self._ranks if self.claims else self._chain).fade(factor)
+            if self.claims:
+                self._gains = rank_gains(self._ranks, self._prior.ranks, n)
+            else:
+                self._gains = chain_gains(self._chain, self._prior.chain, n)
+        return self._gains
+
+    @property
+    def young(self) -> bool:
+        """Whether hardly anything is known, of it and of others like it."""
+        return self.evidence.drafts < 4 and self._prior.evidence.drafts < CONVINCING_DRAFTS
+
+    @property
+    def settled(self) -> bool:
+        """Whether it guesses, and its estimates are those of its last decision."""
+        return (
+            not self._stale
+            and self._n_drafts >= _SETTLED_DRAFTS
+            and self.turn == "guess"
+            and self.breaker.state == "closed"
+        )
+
+    @property
+    def trusted(self) -> float:
+        """The factor for the drafter's own chances."""
+        return self.trust.value(self._prior.trust.value())
+
+    def learn(self, done: Round, *, every_ask: bool) -> None:
+        """A verified round in which it was asked; every_ask: empty drafts count as failures."""
+        draft, path = done.draft, done.verdict.path if done.verdict else ()
+        fade = 1 - 1 / MEMORY
+        self.offered = fade * self.offered + (1 - fade) * bool(draft.tokens)
+        if not draft.tokens:
+            self.n_empty += 1
+            if every_ask:
+                self.evidence.learn(0, 0, 1)
+            return
+        self.n_empty = 0
+        prior = self._prior
+        said = bool(draft.chances)
+        if said != self.claims:
+            self.claims, self._stale = said, True
+        hits = outcome(draft, path)
+        own = self._ranks if said else self._chain
+        own.learn(hits)
+        if said:
+            kept, claimed = claims(draft, path)
+            self.trust.learn(kept, claimed)
+            prior.trust.learn(kept, claimed)
+        depth = done.turn.max_depth
+        if self.evidence.learn(len(path), len(draft), depth):  # the text changed its kind
+            own.shrink(3.0)
+            self.trust.shrink()
+            self._stale = True
+        prior.learn(hits, len(path), draft, depth)
+        self._n_drafts += 1
+        if self._n_drafts <= _FEW_DRAFTS or not self._n_drafts % _FRESH_DRAFTS:
+            self._stale = True
+
+    def words(self, n: int, worth: float, *, row_share: float, deepest: int) -> str:
+        """Why it may guess so far: the numbers that decided."""
+        if self.evidence.guesses:
+            kept = f"guesses kept {self.evidence.kept / self.evidence.guesses:.2f} of the time"
+        else:
+            first = sum(self.gains(deepest)[:1])
+            kept = f"no data yet, a first guess is taken to hold {first:.2f} of the time"
+        row = f"a row costs {100 * row_share:.1f} % of a pass"
+        if self.claims:
+            return f"up to {n} guesses likelier than {worth:.2f}: {kept}, {row}"
+        return f"depth {n} of {deepest}: {kept}, {row}"
+
+    def opened(self) -> None:
+        """The breaker opened: probes must be able to outweigh what led to it."""
+        self.evidence.shrink(4.0)
+        self._chain.shrink(4.0)
+        self._ranks.shrink(4.0)
+        self._stale = True
+
+
+class Last:
+    """What was decided last: it holds for a few rounds in which nothing new was learned."""
+
+    __slots__ = ("_left", "_rows", "limits")
+
+    def __init__(self, views: Seq[View], limits: list[Limits]) -> None:
+        self.limits = limits
+        self._rows = [(v.key, v.catch_up) for v in views]
+        # Rests and probes are counted in rounds, so that each is decided for itself.
+        self._left = 3 if all(limit.max_nodes for limit in limits) else 0
+
+    def holds(self, views: Seq[View], records: Seq[Record]) -> bool:
+        """Whether it answers for these sequences, one round later."""
+        if not self._left or self._rows != [(v.key, v.catch_up) for v in views]:
+            return False
+        self._left -= 1
+        return all(r.settled for r in records)
