@@ -1,5 +1,7 @@
 """A whole model in a few lines: a table runtime and a byte tokenizer, for tests of the surface."""
 
+from functools import partial
+
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
@@ -41,4 +43,5 @@ def small_model(
         tokenizer=Tokenizer.wrap(byte_backend()),
         template=ChatTemplate(source) if template else None,
         limits=Limits(max_nodes=8, max_depth=8),
+        make_drafter=partial(make, context=Context(target=runtime.traits)),
     )

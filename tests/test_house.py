@@ -21,6 +21,7 @@ LONGER_FILES: dict[str, tuple[int, str]] = {}
 # file:function -> (lines allowed, reason)
 LONGER_FUNCTIONS: dict[str, tuple[int, str]] = {
     "cli/generate.py:generate": (80, "a command's options are its signature, one a line"),
+    "cli/bench.py:bench": (80, "a command's options are its signature, one a line"),
 }
 # package -> (files allowed, reason)
 LARGER_PACKAGES: dict[str, tuple[int, str]] = {

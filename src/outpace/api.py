@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from typing import TypedDict, Unpack
 
@@ -16,7 +16,7 @@ from outpace.core.sequence import Sequence
 from outpace.engine.engine import Engine
 from outpace.engine.service import Service
 from outpace.engine.trace import TraceWriter
-from outpace.errors import RequestError
+from outpace.errors import ConfigError, RequestError
 from outpace.text.stream import StopWatch, TextStream
 from outpace.text.template import ChatTemplate
 from outpace.text.tokenizer import Tokenizer
@@ -65,6 +65,7 @@ class Model:
         template: ChatTemplate | None,
         limits: Limits,
         load_s: float = 0.0,
+        make_drafter: Callable[[str], Drafter] | None = None,
     ) -> None:
         self.name = name
         self.runtime = runtime
@@ -72,6 +73,7 @@ class Model:
         self.template = template
         self.load_s = load_s
         self.engine = Engine(runtime, drafter, limits=limits)
+        self._limits, self._make_drafter = limits, make_drafter
         self._service: Service | None = None
 
     @property
@@ -160,6 +162,14 @@ class Model:
         """Like `generate`, but yields the text piece by piece, in whole characters."""
         limits = None if speculate else OFF
         yield from self.start(prompt, Sampling(**options), raw=raw, system=system, limits=limits)
+
+    def engine_with(self, drafter: str, limits: Limits | None = None) -> Engine:
+        """Another engine on these weights, for comparisons: its drafter is new, and what was
+        computed for earlier texts is forgotten. One engine may be at work at a time."""
+        if self._make_drafter is None:
+            raise ConfigError(f"{self.name} was made without a way to make drafters")
+        getattr(self.runtime, "forget_beginnings", lambda: None)()
+        return Engine(self.runtime, self._make_drafter(drafter), limits=limits or self._limits)
 
     def serve(self, *, check_when_idle: bool = False) -> Service:
         """Put the engine on a thread of its own: many requests at once, from any thread or loop.

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def load(
     tokenizer = open_tokenizer(files)
     runtime = opener.runtime(files, tokenizer)
     context = Context(
-        target=runtime.traits, vocabulary=vocabulary(tokenizer, runtime), load=opener.draft
+        target=runtime.traits, vocabulary=vocabulary(tokenizer, runtime), load=cache(opener.draft)
     )
     return Model(
         name=files.name,
@@ -100,6 +101,7 @@ def load(
         template=template_of(tokenizer),
         limits=limits or DEFAULT_LIMITS,
         load_s=time.perf_counter() - began,
+        make_drafter=partial(make, context=context),
     )
 
 
@@ -127,7 +129,9 @@ def wrap(
     opener = Opener(
         choice=RuntimeChoice(runtime="transformers"), cache_dir=default_cache_dir(os.environ)
     )
-    context = Context(target=runtime.traits, vocabulary=vocabulary(own, runtime), load=opener.draft)
+    context = Context(
+        target=runtime.traits, vocabulary=vocabulary(own, runtime), load=cache(opener.draft)
+    )
     return Model(
         name=name,
         runtime=runtime,
@@ -135,6 +139,7 @@ def wrap(
         tokenizer=own,
         template=template_of(own),
         limits=limits or DEFAULT_LIMITS,
+        make_drafter=partial(make, context=context),
     )
 
 

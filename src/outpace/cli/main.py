@@ -13,6 +13,8 @@ import click
 import typer
 
 from outpace import __version__
+from outpace.cli.batch import batch
+from outpace.cli.bench import bench
 from outpace.cli.chat import chat
 from outpace.cli.doctor import doctor
 from outpace.cli.explain import explain
@@ -36,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Faster text from language models, without changing a single probability.",
 )
-for command in (generate, chat, pull, replay, explain, doctor):
+for command in (generate, chat, pull, batch, bench, replay, explain, doctor):
     app.command()(command)
 
 

@@ -192,6 +192,10 @@ class NativeRuntime:
         """Tokens that fit before anyone must end; whole pages, so a sequence may need more."""
         return (self._pool.n_free + self._pool.n_cached) * self._size
 
+    def forget_beginnings(self) -> None:
+        """Give up every page kept for texts to come, so that what follows starts from nothing."""
+        self._index.make_room(self._pool.n_free + self._pool.n_cached)
+
     def shutdown(self) -> None:
         """Free the weights and the pool; the runtime is of no use afterwards."""
         for key in list(self._open):
