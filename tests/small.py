@@ -6,7 +6,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
 from outpace.api import Model
-from outpace.control.limits import Limits
+from outpace.control.limits import FixedControl, Limits
 from outpace.drafters.registry import Context, make
 from outpace.runtimes.toy import TableRuntime, random_table
 from outpace.text.template import ChatTemplate
@@ -42,6 +42,6 @@ def small_model(
         drafter=make(drafter, Context(target=runtime.traits)),
         tokenizer=Tokenizer.wrap(byte_backend()),
         template=ChatTemplate(source) if template else None,
-        limits=Limits(max_nodes=8, max_depth=8),
+        make_control=lambda _, limits: FixedControl(limits or Limits(max_nodes=8, max_depth=8)),
         make_drafter=partial(make, context=Context(target=runtime.traits)),
     )

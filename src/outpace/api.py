@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 from typing import TypedDict, Unpack
 
 from outpace.completion import Completion, Meter, promise
-from outpace.control.limits import OFF, Limits
+from outpace.control.limits import OFF, Control, Limits
 from outpace.core.draft import Drafter
 from outpace.core.repeat import Round
 from outpace.core.sampling import Rule, Sampling
@@ -24,6 +24,8 @@ from outpace.text.tokenizer import Tokenizer
 Message = Mapping[str, object]
 # A chat turn as text, a whole conversation, or token ids.
 Prompt = str | Seq[Message] | Seq[int]
+# A drafter's name, and limits in place of what a control would decide -> its control.
+MakeControl = Callable[[str, Limits | None], Control]
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -63,7 +65,7 @@ class Model:
         drafter: Drafter,
         tokenizer: Tokenizer,
         template: ChatTemplate | None,
-        limits: Limits,
+        make_control: MakeControl,
         load_s: float = 0.0,
         make_drafter: Callable[[str], Drafter] | None = None,
     ) -> None:
@@ -72,8 +74,8 @@ class Model:
         self.tokenizer = tokenizer
         self.template = template
         self.load_s = load_s
-        self.engine = Engine(runtime, drafter, limits=limits)
-        self._limits, self._make_drafter = limits, make_drafter
+        self.engine = Engine(runtime, drafter, control=make_control(drafter.name, None))
+        self._make_control, self._make_drafter = make_control, make_drafter
         self._service: Service | None = None
 
     @property
@@ -169,7 +171,11 @@ class Model:
         if self._make_drafter is None:
             raise ConfigError(f"{self.name} was made without a way to make drafters")
         getattr(self.runtime, "forget_beginnings", lambda: None)()
-        return Engine(self.runtime, self._make_drafter(drafter), limits=limits or self._limits)
+        return Engine(
+            self.runtime,
+            self._make_drafter(drafter),
+            control=self._make_control(drafter, limits),
+        )
 
     def serve(self, *, check_when_idle: bool = False) -> Service:
         """Put the engine on a thread of its own: many requests at once, from any thread or loop.

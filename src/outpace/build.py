@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from outpace.api import Model
-from outpace.control.limits import Limits
+from outpace.control.auto import AutoControl
+from outpace.control.cost import CostTable
+from outpace.control.limits import OFF, Control, FixedControl, Limits
+from outpace.control.profile import Shape, profile
 from outpace.core.score import Runtime
 from outpace.drafters.registry import Context, Loaded, check_name, make
 from outpace.errors import ConfigError, ModelUnsupported
@@ -31,7 +34,8 @@ _LOG = logging.getLogger(__name__)
 
 MAX_THREADS = 1024
 RUNTIMES = ("auto", "native", "transformers")
-DEFAULT_LIMITS = Limits(max_nodes=8, max_depth=8, reason="default limits")
+# How long a load may spend measuring what passes cost.
+PROFILE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,7 @@ def load(
         drafter=make(drafter, context),
         tokenizer=tokenizer,
         template=template_of(tokenizer),
-        limits=limits or DEFAULT_LIMITS,
+        make_control=Controls(runtime, limits),
         load_s=time.perf_counter() - began,
         make_drafter=partial(make, context=context),
     )
@@ -138,9 +142,28 @@ def wrap(
         drafter=make(drafter, context),
         tokenizer=own,
         template=template_of(own),
-        limits=limits or DEFAULT_LIMITS,
+        make_control=Controls(runtime, limits),
         make_drafter=partial(make, context=context),
     )
+
+
+class Controls:
+    """Makes controls for one runtime, whose costs are measured once, when first needed.
+
+    limits: always these, in place of a control that measures what guessing pays.
+    """
+
+    def __init__(self, runtime: Runtime, limits: Limits | None) -> None:
+        self._runtime, self._limits = runtime, limits
+        self._shape: Shape | None = None
+
+    def __call__(self, drafter: str, limits: Limits | None) -> Control:
+        fixed = limits or self._limits or (OFF if drafter == "none" else None)
+        if fixed is not None:
+            return FixedControl(fixed)
+        if self._shape is None:
+            self._shape = profile(self._runtime, PROFILE_S, time.perf_counter)
+        return AutoControl(CostTable(self._shape), drafter=drafter)
 
 
 def open_tokenizer(files: ModelFiles) -> Tokenizer:
