@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws.world import Grammar
 from outpace.core.law import History, Laws, filter_support, keep_likeliest, nucleus_size
 from outpace.core.sampling import Sampling
 from outpace.errors import ContractError
@@ -135,3 +136,22 @@ def test_history_counts_the_text_and_only_names_the_prompt() -> None:
     history.output += [2, 4, 2]
     ids, counts = history.seen((4, 9))
     assert dict(zip(ids.tolist(), counts.tolist(), strict=True)) == {2: 2, 4: 2, 7: 0, 9: 1}
+
+
+def test_a_mask_that_knows_only_what_is_allowed_answers_the_rest_from_that() -> None:
+    mask = Grammar(lambda text: {len(text), 3}, 5)
+    assert mask.accepts((), 0)
+    assert not mask.accepts((), 1)
+    assert mask.accepts((0, 3), 2)
+    mask.advance(0)
+    assert mask.accepts((), 1)
+    assert mask.forced(()) == ()
+
+
+def test_not_even_a_forced_token_leaves_the_grammar() -> None:
+    laws = Laws(
+        sampling=Sampling(forced=(1, 2)), history=History((0,)), paths=[(), (1,)],
+        logits_AV=torch.zeros(2, 4), mask=Grammar(lambda _: {1, 3}, 4),
+    )  # fmt: skip
+    assert laws.law(0).tolist() == [0, 1, 0, 0]
+    assert laws.dead(1)

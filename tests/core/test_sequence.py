@@ -2,7 +2,7 @@
 
 import pytest
 
-from laws.world import Scan
+from laws.world import Grammar, Scan
 from outpace.core.sampling import Sampling
 from outpace.core.score import Traits
 from outpace.core.sequence import Finish, Sequence
@@ -106,3 +106,13 @@ def test_guesses_are_asked_for_in_the_style_the_rule_can_use(
 def test_the_requests_own_seed_comes_first() -> None:
     assert sequence(Sampling(seed=5)).seed == 5
     assert sequence(Sampling()).seed == 1
+
+
+def test_a_mask_is_told_of_every_token_that_is_committed_and_of_no_other() -> None:
+    mask = Grammar(lambda _: range(10), 10)
+    text = Sequence(
+        key=0, prompt=(1, 2), sampling=Sampling(), seed=1, traits=TRAITS, mask=mask
+    )  # fmt: skip
+    text.commit([3, 4])
+    text.commit([5, 0, 6])
+    assert mask.output == text.output == [3, 4, 5, 0]

@@ -8,6 +8,7 @@ import torch
 
 from outpace.core.coins import SeededCoins
 from outpace.core.draft import Ask, Draft, Style
+from outpace.core.law import TokenMask
 from outpace.core.sampling import Sampling
 from outpace.core.score import Rows, Scores
 from outpace.drafters.model import ModelConfig, ModelDrafter
@@ -161,9 +162,12 @@ def test_a_tree_holds_the_likeliest_few_of_every_level() -> None:
 
 
 def test_the_requests_mask_is_obeyed() -> None:
-    class Even:
+    class Even(TokenMask):
         def allowed(self, guesses: Seq[int]) -> torch.Tensor:
             return torch.arange(V) % 2 == 0
+
+        def advance(self, token: int) -> None:
+            pass
 
     (draft,) = drafter()[0].propose(
         [

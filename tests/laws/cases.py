@@ -129,6 +129,8 @@ PROCESSORS: Mapping[str, Sampling | tuple[Sampling, object]] = {
     "grammar no repeats": (WARM, {"allowed": no_repeats}),
     "grammar pairs": (WARM, {"allowed": pairs}),
     "grammar cold": (Sampling(temperature=0), {"allowed": no_repeats}),
+    "grammar and forced": (replace(WARM, forced=(2, 0)), {"allowed": no_repeats}),
+    "grammar against forced": (replace(WARM, forced=(2, 2)), {"allowed": no_repeats}),
     "grammar and penalties": (
         replace(WARM, frequency_penalty=0.9, top_p=0.8), {"allowed": no_repeats},
     ),

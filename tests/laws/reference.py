@@ -74,7 +74,9 @@ class Target:
             if self.allowed is not None and v not in set(self.allowed(text)):
                 x[v] = -math.inf
         if len(text) < len(s.forced):
-            return [0.0 if v == s.forced[len(text)] else -math.inf for v in range(len(x))]
+            forced = s.forced[len(text)]
+            ok = self.allowed is None or forced in set(self.allowed(text))
+            return [0.0 if v == forced and ok else -math.inf for v in range(len(x))]
         return x
 
     def _ends_text(self, token: int) -> str | None:

@@ -13,6 +13,7 @@ from laws.guessers import CHAIN2, Guesser, GuessLaw, Pick
 from laws.oracle import LawError, Oracle, Walk, deep_fork, law_of, worst
 from laws.reference import Allowed, Target, Text
 from outpace.core.draft import Drafter
+from outpace.core.law import TokenMask
 from outpace.core.repeat import Round, Turn, one_round
 from outpace.core.sampling import Sampling
 from outpace.core.sequence import CoinsAt, Sequence
@@ -35,12 +36,15 @@ class Scan:
         return any(stop in self._written for stop in self._stop)
 
 
-class Grammar:
-    """A `TokenMask` that asks a function of the text so far."""
+class Grammar(TokenMask):
+    """A mask that asks a function of the text so far."""
 
     def __init__(self, allowed: Allowed, vocab_size: int) -> None:
-        self.output: list[int] = []  # the sequence's own list
+        self.output: list[int] = []
         self._allowed, self._vocab_size = allowed, vocab_size
+
+    def advance(self, token: int) -> None:
+        self.output.append(token)
 
     def allowed(self, guesses: Seq[int]) -> Tensor:
         allowed_V = torch.zeros(self._vocab_size, dtype=torch.bool)
@@ -137,8 +141,6 @@ class World:
             traits=self.runtime.traits, mask=mask, coins_at=coins_at,
             stops=Scan(case.spelled, case.sampling.stop) if case.sampling.stop else None,
         )  # fmt: skip
-        if mask is not None:
-            mask.output = sequence.output
         sequence.n_computed = self.runtime.open(key, sequence.tokens)
         return sequence
 

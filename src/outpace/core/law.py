@@ -1,6 +1,6 @@
 """Logits -> law: what each row of a pass makes of the next token, after every processor.
 
-Order (that of vLLM and transformers): penalties, bias, bans, grammar, forced; then temperature;
+Order (that of vLLM and transformers): penalties, bias, bans, forced, grammar; then temperature;
 then top-k, top-p, min-p. Every row reads the committed text *plus the guesses before it*.
 
 Everything works on one row at a time, in a fixed order of operations. A row's law therefore
@@ -25,10 +25,28 @@ _FIRST_LOOK = 64
 
 
 class TokenMask(Protocol):
-    """A grammar, or anything else that says which tokens may follow."""
+    """A grammar, or anything else that says which tokens may follow; it serves one sequence.
+
+    Write one by subclassing: only `allowed` and `advance` have to be there.
+    """
 
     def allowed(self, guesses: Seq[int]) -> Tensor | None:
-        """Which tokens may follow the committed text plus `guesses`: bool [V], None = all."""
+        """Which tokens may follow the committed text plus `guesses`: bool [V], None = all.
+
+        A function of the tokens alone: whatever was asked in between, the answer is the same.
+        """
+
+    def advance(self, token: int) -> None:
+        """The committed text grew by `token`; told of each once, preempted or not."""
+
+    def accepts(self, guesses: Seq[int], token: int) -> bool:
+        """Whether `token` may follow the committed text plus `guesses`."""
+        allowed_V = self.allowed(guesses)
+        return allowed_V is None or bool(allowed_V[token])
+
+    def forced(self, guesses: Seq[int]) -> Seq[int]:  # noqa: ARG002 - for masks that know
+        """Tokens that must follow `guesses`, as far as is known: guesses that cannot fail."""
+        return ()
 
 
 @dataclass(slots=True)
@@ -171,7 +189,7 @@ class Laws:
         return warm_V
 
     def scores(self, row: int) -> Tensor:
-        """Logits after penalties, bias, bans, grammar and forced tokens, before temperature."""
+        """Logits after penalties, bias, bans, forced tokens and grammar, before temperature."""
         if row not in self._scores:
             if self._logits_AV is None:
                 raise ContractError("this round asked the runtime for argmax ids only")
@@ -224,14 +242,13 @@ class Laws:
                 logits_V[words[-1]] = -torch.inf
         if n_out < s.min_tokens and self._ends:
             logits_V[sorted(self._ends)] = -torch.inf
-        if self._mask is not None:
+        if n_out < len(s.forced):
+            logits_V = torch.full_like(logits_V, -torch.inf)
+            logits_V[s.forced[n_out]] = 0
+        if self._mask is not None:  # last: not even a forced token leaves the grammar
             allowed_V = self._mask.allowed(path)
             if allowed_V is not None:
                 logits_V.masked_fill_(~allowed_V.to(logits_V.device), -torch.inf)
-        if n_out < len(s.forced):
-            forced = torch.full_like(logits_V, -torch.inf)
-            forced[s.forced[n_out]] = 0
-            return forced
         return logits_V
 
     def _tail(self, path: Seq[int], n: int) -> list[int]:

@@ -34,8 +34,8 @@ def resample(verdict: "Verdict", laws: "Laws", coins: Coins, start: int) -> int:
     """
     if laws.dead(verdict.row):
         raise RequestError(
-            "no token is allowed next: bans, bias, grammar and forced tokens leave none; "
-            "loosen one of them"
+            "no token is allowed next: bans, bias, min_tokens, forced tokens and grammar together "
+            "leave none; loosen one of them"
         )
     position = start + len(verdict.path)
     if verdict.weights_V is None:

@@ -137,6 +137,8 @@ class Sequence:
             committed.append(token)
             self.tokens.append(token)
             self.history.output.append(token)
+            if self.mask is not None:
+                self.mask.advance(token)
             self.finish = self._end_after(token)
             if self.finish is not None:
                 break
