@@ -30,23 +30,42 @@ def test_what_follows_a_rejected_guess_is_not_counted() -> None:
 
 def test_a_trees_guesses_count_by_rank_and_claims_given_their_parents() -> None:
     assert outcome(TREE, path=(0, 2)) == [True, False, True, False]
-    kept, claimed = claims(TREE, path=(0,))
-    assert kept == 1
+    steps, claimed = claims(TREE, path=(0,))
+    assert steps == 2
     assert claimed == pytest.approx(0.5 + 0.3 + 0.4 / 0.5)
-    assert claims(TREE, path=())[1] == pytest.approx(0.8)
+    assert claims(TREE, path=()) == (1, pytest.approx(0.8))
 
 
 def test_trust_is_the_share_of_claims_that_came_true_and_has_a_way_back() -> None:
     liar, modest, new = Trust(), Trust(), Trust()
     assert new.value() == 1.0
     for _ in range(200):
-        liar.learn(0, 0.9)
-        modest.learn(1, 0.5)
+        liar.learn(0, 0.9, 1)
+        modest.learn(1, 0.5, 1)
     assert liar.value() < 0.08
     assert modest.value() > 1.5
     for _ in range(200):
-        liar.learn(0.9, 0.9)
+        liar.learn(0.9, 0.9, 1)
     assert liar.value() == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_modest_drafters_deep_paths_are_not_cut() -> None:
+    """It claims .9 a step and is right .99 of the time; its tenth guess deserves .9, not .35."""
+    modest, honest = Trust(), Trust()
+    for _ in range(300):
+        modest.learn(4.95, 4.5, 5)
+        honest.learn(4.5, 4.5, 5)
+    assert modest.in_claims(0.9) < 0.5
+    assert honest.in_claims(0.4) == pytest.approx(0.4, abs=0.03)
+    assert [honest.in_claims(w) for w in (0.0, 1.0, 7.0)] == [0.0, 1.0, 1.0]
+
+
+def test_a_liars_claims_are_seen_through() -> None:
+    """It claims .9 and is right .1 of the time: it guesses only where a row costs less."""
+    liar = Trust()
+    for _ in range(300):
+        liar.learn(0.1, 0.9 * 1.1, 1.1)
+    assert liar.in_claims(0.05) < 0.9 < liar.in_claims(0.2)
 
 
 def test_without_data_gains_are_the_assumed_ones_and_fall_with_depth() -> None:

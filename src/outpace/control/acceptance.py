@@ -15,7 +15,7 @@ All of it fades, so that it follows a text that changes its kind. A sequence sta
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from math import sqrt
+from math import log, sqrt
 
 from outpace.core.draft import ROOT, Draft
 
@@ -91,9 +91,8 @@ def chain_gains(own: Ladder, prior: Ladder, n: int) -> list[float]:
     Those hardly depend on depth, so a depth that was hardly seen takes after all the sequence's
     depths together, and after what the prior says of it.
     """
-    seen = sum(own.seen)
-    any_depth = (sum(own.kept) + 2 * NEXT_CHANCE) / (seen + 2)
-    weight = min(seen, _POOL_WEIGHT) + 1
+    any_depth = (sum(own.kept) + 2 * NEXT_CHANCE) / (sum(own.seen) + 2)
+    weight = min(sum(own.seen), _POOL_WEIGHT) + 1
     gains: list[float] = []
     path = 1.0
     for step in range(n):
@@ -132,39 +131,58 @@ def rank_gains(own: Ladder, prior: Ladder, n: int) -> list[float]:
 
 
 class Trust:
-    """How much of what a drafter claims comes true: (kept + a) / (claimed + a), fading."""
+    """How much of what a drafter claims comes true: (kept + a) / (claimed + a), fading.
 
-    __slots__ = ("claimed", "kept", "weight")
+    claimed: over the guesses that were reached, each given its parent; steps: how many depths
+    those were.
+    """
+
+    __slots__ = ("claimed", "kept", "steps", "weight")
 
     def __init__(self, weight: float = 3.0) -> None:
         self.weight = weight
-        self.kept = self.claimed = 0.0
+        self.kept = self.claimed = self.steps = 0.0
 
-    def learn(self, kept: float, claimed: float) -> None:
-        """Verified guesses of one draft: how many were kept, and how many it claimed would be."""
+    def learn(self, kept: float, claimed: float, steps: float) -> None:
+        """One draft: how many guesses were kept, of how many steps, and what it claimed."""
         fade = 1 - 1 / MEMORY
         self.kept = fade * self.kept + kept
         self.claimed = fade * self.claimed + claimed
+        self.steps = fade * self.steps + steps
 
     def shrink(self) -> None:
         """Let what is known count for less."""
-        self.kept /= 4
-        self.claimed /= 4
+        self.kept, self.claimed, self.steps = self.kept / 4, self.claimed / 4, self.steps / 4
 
     def value(self, prior: float = 1.0) -> float:
-        """The factor for its chances, within bounds that keep a way back open."""
+        """The factor for its chances of one step, within bounds that keep a way back open."""
         a = self.weight
         return min(max((self.kept + a * prior) / (self.claimed + a), 0.05), 2.0)
 
+    def in_claims(self, worth: float, prior: float = 1.0) -> float:
+        """What the drafter claims of paths that are kept with chance `worth`.
+
+        A path of d steps claimed with c each is kept with (trust * c) ** d, so that both meet
+        where log(claim) / log(worth) = log(c) / log(trust * c).
+        """
+        if not 0 < worth < 1:
+            return min(max(worth, 0.0), 1.0)
+        a = self.weight
+        claim = min(max((self.claimed + a * NEXT_CHANCE) / (self.steps + a), 0.05), 0.98)
+        true = min(claim * self.value(prior), 0.99)
+        return float(worth ** (log(claim) / log(true)))
+
 
 def claims(draft: Draft, path: Seq[int]) -> tuple[int, float]:
-    """Kept and claimed over a draft's verified guesses, each given its parent."""
+    """Over a draft's reached guesses: how many depths they are, and the chances claimed there."""
     chances, children = draft.chances, draft.children
-    claimed = sum(chances[child] for child in children[0])
-    for node in path:
-        if chances[node] > 0:
-            claimed += sum(chances[child] for child in children[node + 1]) / chances[node]
-    return len(path), claimed
+    steps, claimed = 0, 0.0
+    for node in (ROOT, *path):
+        below, above = children[node + 1], 1.0 if node == ROOT else chances[node]
+        if below and above > 0:
+            steps += 1
+            claimed += sum(chances[child] for child in below) / above
+    return steps, claimed
 
 
 class Evidence:

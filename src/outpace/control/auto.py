@@ -188,10 +188,10 @@ class AutoControl:
         config = self.config
         if record.claims:
             n, depth = min(max(n, 2), config.max_nodes), config.max_depth
-            trust = record.trusted
-            if record.n_empty and not record.n_empty % TOO_QUIET and trust < 1:
-                n, trust = min(n, PROBE_DEPTH), 1.0  # nothing is sure enough: look once anyway
-            worth = min(worth / trust, 1.0)
+            if record.n_empty and not record.n_empty % TOO_QUIET:
+                n, worth = min(n, PROBE_DEPTH), min(worth, 1.0)  # perhaps it is trusted too little
+            else:
+                worth = record.in_claims(worth)
         else:
             if not n:
                 if not record.young and not record.breaker.due(together=together):

@@ -74,16 +74,19 @@ ASSUMED = Shape(by_rows=tuple(1 + ASSUMED_ROW_SHARE * (rows - 1) for rows in GRI
 def profile(runtime: Runtime, budget_s: float, clock: Clock) -> Shape:
     """What passes cost here; whatever could not be measured is assumed.
 
-    The median of a few passes counts, taken in turns over the row counts so that a disturbance
+    The least of a few passes counts, taken in turns over the row counts so that a disturbance
     hits all of them alike.
     """
-    probe = _Probe(runtime, clock, clock() + budget_s)
+    probe, began = _Probe(runtime, clock), clock()
+    probe.until = began + 0.6 * budget_s
     with_one = probe.rounds([(rows, 1) for rows in ROWS], REPEATS)
     shape = shape_of({rows: s for (rows, _), s in with_one.items()})
+    probe.until = began + 0.8 * budget_s
     with_more = probe.rounds([(n, n) for n in SEQUENCES], 3)
     extra = [(s - shape.rows_seconds(n)) / (n - 1) for (n, _), s in with_more.items()]
     if extra:
         shape = replace(shape, per_sequence=max(median(extra), 0.0))
+    probe.until = began + budget_s
     with_context = probe.rounds([(1, 1), (8, 1)], 3, context=CONTEXT_TOKENS)
     return _with_context(shape, with_context)
 
@@ -101,10 +104,8 @@ def shape_of(seconds_by_rows: dict[int, float]) -> Shape:
         rows, at = known[0]
         unit = at / ASSUMED.rows_seconds(rows)
         return Shape(by_rows=tuple(unit * s for s in ASSUMED.by_rows))
-    top, levels = 0.0, []
-    for _, s in known:
-        top = max(top, s)
-        levels.append(top)
+    # A pass is only ever disturbed upward: more rows that took less time show what it costs.
+    levels = [min(seconds for _, seconds in known[i:]) for i in range(len(known))]
     rows_known = [rows for rows, _ in known]
     last = rows_known[-1]
     half = next(i for i in range(len(known)) if rows_known[i] * 2 >= last)
@@ -135,16 +136,17 @@ def _with_context(shape: Shape, seconds: dict[tuple[int, int], float]) -> Shape:
 
 
 class _Probe:
-    """Passes of given sizes, while the time lasts."""
+    """Passes of given sizes, until it is time to stop."""
 
-    def __init__(self, runtime: Runtime, clock: Clock, until: float) -> None:
-        self._runtime, self._clock, self._until = runtime, clock, until
+    def __init__(self, runtime: Runtime, clock: Clock) -> None:
+        self.until = 0.0
+        self._runtime, self._clock = runtime, clock
         self._slowest = 0.0
 
     def rounds(
         self, sizes: Seq[tuple[int, int]], repeats: int, *, context: int = 0
     ) -> dict[tuple[int, int], float]:
-        """Median seconds of (rows, sequences), as far as time and memory allow."""
+        """Least seconds of (rows, sequences), as far as time and memory allow."""
         taken: dict[tuple[int, int], list[float]] = {}
         n_most = max(sequences for _, sequences in sizes)
         keys = range(_FIRST_KEY, _FIRST_KEY + n_most)
@@ -164,7 +166,7 @@ class _Probe:
         finally:
             for key in keys:
                 self._runtime.close(key)
-        return {size: median(seconds) for size, seconds in taken.items()}
+        return {size: min(seconds) for size, seconds in taken.items()}
 
     def _in_turns(self, sizes: Seq[tuple[int, int]], repeats: int) -> Iterator[tuple[int, int]]:
         for _ in range(repeats):
@@ -176,7 +178,7 @@ class _Probe:
     def _has_time(self, rows: int) -> bool:
         """Whether a pass like the slowest so far, or one of so many rows, would still fit."""
         expected = self._slowest * (1 + rows / max(ROWS))
-        return self._clock() + expected < self._until
+        return self._clock() + expected < self.until
 
     def _open(self, key: int, context: int) -> None:
         runtime = self._runtime

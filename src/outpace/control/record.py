@@ -100,10 +100,9 @@ class Record:
             and self.breaker.state == "closed"
         )
 
-    @property
-    def trusted(self) -> float:
-        """The factor for the drafter's own chances."""
-        return self.trust.value(self._prior.trust.value())
+    def in_claims(self, worth: float) -> float:
+        """The chance its drafter claims for a guess that is worth its row; never more than 1."""
+        return self.trust.in_claims(worth, self._prior.trust.value())
 
     def learn(self, done: Round, *, every_ask: bool) -> None:
         """A verified round in which it was asked; every_ask: empty drafts count as failures."""
@@ -124,9 +123,9 @@ class Record:
         own = self._ranks if said else self._chain
         own.learn(hits)
         if said:
-            kept, claimed = claims(draft, path)
-            self.trust.learn(kept, claimed)
-            prior.trust.learn(kept, claimed)
+            steps, claimed = claims(draft, path)
+            self.trust.learn(len(path), claimed, steps)
+            prior.trust.learn(len(path), claimed, steps)
         depth = done.turn.max_depth
         if self.evidence.learn(len(path), len(draft), depth):  # the text changed its kind
             own.shrink(3.0)
