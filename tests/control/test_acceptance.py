@@ -33,7 +33,7 @@ def test_a_trees_guesses_count_by_rank_and_claims_given_their_parents() -> None:
     steps, claimed = claims(TREE, path=(0,))
     assert steps == 2
     assert claimed == pytest.approx(0.5 + 0.3 + 0.4 / 0.5)
-    assert claims(TREE, path=()) == (1, pytest.approx(0.8))
+    assert claims(TREE, path=())[1] == pytest.approx(0.8)
 
 
 def test_trust_is_the_share_of_claims_that_came_true_and_has_a_way_back() -> None:
