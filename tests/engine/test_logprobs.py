@@ -10,9 +10,8 @@ import pytest
 
 from outpace.control.limits import OFF, Limits
 from outpace.core.draft import Drafter
-from outpace.core.logprobs import TokenLogprobs, token_logprobs
 from outpace.core.sampling import Sampling
-from outpace.core.score import Rows, Runtime
+from outpace.core.score import Rows, Runtime, TokenLogprobs, token_logprobs
 from outpace.core.sequence import Sequence
 from outpace.drafters.registry import Context, make
 from outpace.engine.engine import Engine

@@ -21,6 +21,7 @@ from outpace.cli.explain import explain
 from outpace.cli.generate import generate
 from outpace.cli.pull import pull
 from outpace.cli.replay import replay
+from outpace.cli.serve import serve
 from outpace.cli.terminal import say
 from outpace.errors import (
     CapacityError,
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Faster text from language models, without changing a single probability.",
 )
-for command in (generate, chat, pull, batch, bench, replay, explain, doctor):
+for command in (generate, chat, serve, pull, batch, bench, replay, explain, doctor):
     app.command()(command)
 
 

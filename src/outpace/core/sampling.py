@@ -51,7 +51,7 @@ class Sampling:
     seed: the same text for the same seed and model, with or without speculation.
     rule: names the acceptance rule; None = the best exact one for the draft at hand.
     logprobs, prompt_logprobs: report the raw log-probability of every token of the text, of the
-        prompt, and of so many likeliest alternatives (`core/logprobs.py`); None = no report. They
+        prompt, and of so many likeliest alternatives (`core/score.py`); None = no report. They
         change nothing of the text.
     """
 

@@ -10,9 +10,8 @@ from typing import Literal, Protocol
 from outpace.core.coins import Coins, SeededCoins
 from outpace.core.draft import Style
 from outpace.core.law import History, TokenMask
-from outpace.core.logprobs import TokenLogprobs
 from outpace.core.sampling import Sampling
-from outpace.core.score import Traits
+from outpace.core.score import TokenLogprobs, Traits
 from outpace.errors import PromptTooLong, RequestError
 
 # Why a text ended: the model's own end, a stop token id, a stop string, max_tokens, a full

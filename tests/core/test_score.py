@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from outpace.core.logprobs import token_logprobs
 from outpace.core.sampling import Sampling
+from outpace.core.score import token_logprobs
 from outpace.errors import RequestError
 
 

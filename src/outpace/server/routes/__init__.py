@@ -1,0 +1,1 @@
+"""One file per group of paths; each makes a router for what is being served."""
