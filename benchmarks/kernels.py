@@ -20,6 +20,7 @@ import numpy as np
 
 from outpace.runtimes.native.kernels import (
     GGML,
+    Fine,
     Format,
     KernelDecoder,
     LayerWeights,
@@ -67,7 +68,9 @@ FORMATS = {
 }
 
 
-def build(shape: Shape, formats: tuple[Format, Format], max_positions: int) -> ModelSpec:
+def build(
+    shape: Shape, formats: tuple[Format, Format], max_positions: int, fine_rows: Fine
+) -> ModelSpec:
     """A model of random weights; matrices of one size share one draw, not their memory."""
     rng = np.random.default_rng(0)
     H, q, kv = shape.hidden, shape.n_heads * shape.head_dim, shape.n_kv_heads * shape.head_dim
@@ -115,6 +118,7 @@ def build(shape: Shape, formats: tuple[Format, Format], max_positions: int) -> M
         eps=1e-5,
         attention_scale=shape.head_dim**-0.5,
         gelu=shape.gemma,
+        fine_rows=fine_rows,
     )
 
 
@@ -174,13 +178,14 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=40)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--path", help="an instruction set: avx512, avxvnni, avx2, neon, plain")
+    parser.add_argument("--fine", type=int, default=0, help="rows of 15 bits: 31 is all products")
     parser.add_argument("--profile", action="store_true", help="seconds of each kind of phase")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     report: dict[str, object] = {}
     for name in args.formats.split(","):
         most = max(args.context + max(int(r) for r in args.rows.split(",")), args.prefill)
-        spec = build(SHAPES[args.shape], FORMATS[name], most)
+        spec = build(SHAPES[args.shape], FORMATS[name], most, Fine(args.fine))
         n_pages = -(-most // 64) + 1
         decoder = KernelDecoder(spec, n_pages=n_pages, n_threads=args.threads, path=args.path)
         times = measure(decoder, args)

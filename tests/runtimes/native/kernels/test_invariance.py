@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from outpace.runtimes.native.kernels import Format, KernelDecoder, paths, why_missing
+from outpace.runtimes.native.kernels import Fine, Format, KernelDecoder, paths, why_missing
 from runtimes.native.kernels.tiny import GEMMA3, LLAMA, ODD, QWEN2, SMOLLM3, Tiny, build, chain
 from runtimes.native.kernels.walk import Walk, reference
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(why_missing() is not None, reason=str(why_missin
 KINDS = {
     "llama q8": replace(LLAMA, target=Format.Q8),
     "qwen2 q4": replace(QWEN2, target=Format.Q4),
-    "gemma3 q8": replace(GEMMA3, target=Format.Q8),
+    "gemma3 q8, fine rows": replace(GEMMA3, target=Format.Q8, fine_rows=Fine.ALL),
     "smollm3 bf16": replace(SMOLLM3, target=Format.BF16),
     "odd sizes f32": ODD,
     "odd sizes q8": replace(ODD, target=Format.Q8),

@@ -50,18 +50,20 @@ def test_gguf_blocks_are_held_exactly(source: GGML) -> None:
 
 @pytest.mark.parametrize("source", BLOCKS)
 @pytest.mark.parametrize("path", paths() if why_missing() is None else ())
-def test_products_are_those_of_rounded_rows(source: GGML, path: str) -> None:
+@pytest.mark.parametrize("fine", [False, True])
+def test_products_are_those_of_rounded_rows(source: GGML, path: str, fine: bool) -> None:
     matrix = Matrix.pack(random_blocks(source, 40, 256), source, n=40, k=256)
     x = RNG.standard_normal((7, 256)).astype(np.float32) * 3
     got = np.empty((7, 40), np.float32)
     decoder = KernelDecoder(build(LLAMA), n_pages=1, page_size=16, n_threads=1, path=path)
     handle = ctypes.c_void_p(decoder._open.value)
     assert not library().outpace_engine_matmul(
-        handle, matrix.handle, x.ctypes.data, 7, got.ctypes.data
+        handle, matrix.handle, x.ctypes.data, 7, int(fine), got.ctypes.data
     )
     blocks = x.reshape(7, -1, 32)
     top = np.abs(blocks).max(-1, keepdims=True)
-    rounded = (np.rint(blocks * (np.float32(127) / top)) * (top / np.float32(127))).reshape(7, 256)
+    most = np.float32(127 * 128 if fine else 127)
+    rounded = (np.rint(blocks * (most / top)) * (top / most)).reshape(7, 256)
     want = rounded.astype(np.float64) @ matrix.rows().T.astype(np.float64)
     np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())
     decoder.close()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from outpace.errors import ContractError, ModelUnsupported
-from outpace.runtimes.native.kernels import Format, KernelDecoder, KVType, paths, why_missing
+from outpace.runtimes.native.kernels import Fine, Format, KernelDecoder, KVType, paths, why_missing
 from runtimes.native.kernels import expected
 from runtimes.native.kernels.tiny import ALL, GEMMA3, LLAMA, Tiny, asking, build, chain, tree
 
@@ -58,9 +58,21 @@ def test_rounded_rows_stay_near(target: Format, kv_type: KVType) -> None:
     decoder.close()
 
 
+def test_fine_rows_are_all_but_exact() -> None:
+    spec = build(replace(LLAMA, target=Format.Q8, hidden=128, ffn=256, fine_rows=Fine.ALL))
+    decoder = KernelDecoder(spec, n_pages=10, page_size=16, kv_type=KVType.F32, n_threads=1)
+    tokens = RNG.integers(0, LLAMA.vocab, 100)
+    got = decoder.forward(chain(tokens)).logits_AV
+    assert got is not None
+    want = expected.logits(spec, tokens, np.arange(-1, 99))
+    assert np.abs(got.numpy() - want).mean() < 0.0005 * np.abs(want).mean()
+    decoder.close()
+
+
+@pytest.mark.parametrize("fine", [Fine.NONE, Fine.QKV | Fine.DOWN, Fine.ALL])
 @pytest.mark.parametrize("target", [Format.F32, Format.BF16, Format.Q8, Format.Q4])
-def test_all_paths_agree_bit_for_bit(target: Format) -> None:
-    tiny = replace(GEMMA3, target=target, head_dim=32, rope_dim=32)
+def test_all_paths_agree_bit_for_bit(target: Format, fine: Fine) -> None:
+    tiny = replace(GEMMA3, target=target, head_dim=32, rope_dim=32, fine_rows=fine)
     spec, tokens, parents = build(tiny), RNG.integers(0, tiny.vocab, 40), random_tree(40)
     answers = []
     for path in paths():

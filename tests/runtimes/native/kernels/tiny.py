@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outpace.runtimes.native.kernels import GGML, Format, LayerWeights, Matrix, ModelSpec
+from outpace.runtimes.native.kernels import GGML, Fine, Format, LayerWeights, Matrix, ModelSpec
 from outpace.runtimes.native.passes import Pass
 
 Array = NDArray[Any]
@@ -35,6 +35,7 @@ class Tiny:
     softcap: float = 0.0
     max_positions: int = 700
     target: Format = Format.F32
+    fine_rows: Fine = Fine.NONE
     seed: int = 0
 
 
@@ -132,6 +133,7 @@ def build(tiny: Tiny) -> ModelSpec:
         gelu=tiny.gelu,
         embedding_scale=tiny.embedding_scale,
         logit_softcap=tiny.softcap,
+        fine_rows=tiny.fine_rows,
     )
 
 

@@ -18,7 +18,7 @@ one order, defined by `cpp/simd_plain.h`.
 from outpace.runtimes.native.kernels.decoder import KernelDecoder, TopK
 from outpace.runtimes.native.kernels.library import default_threads, paths, why_missing
 from outpace.runtimes.native.kernels.matrix import GGML, Format, Matrix
-from outpace.runtimes.native.kernels.spec import KVType, LayerWeights, ModelSpec
+from outpace.runtimes.native.kernels.spec import Fine, KVType, LayerWeights, ModelSpec
 
 __all__ = [
     "KernelDecoder",
@@ -28,6 +28,7 @@ __all__ = [
     "Format",
     "GGML",
     "KVType",
+    "Fine",
     "TopK",
     "paths",
     "why_missing",

@@ -37,7 +37,10 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
         (*(c_void_p,) * 3, c_int64, c_int32, c_void_p, c_int64, c_void_p, c_void_p),
     ),
     "outpace_engine_read_weights": (c_double, (c_void_p,)),
-    "outpace_engine_matmul": (c_int32, (c_void_p, c_void_p, c_void_p, c_int32, c_void_p)),
+    "outpace_engine_matmul": (
+        c_int32,
+        (c_void_p, c_void_p, c_void_p, c_int32, c_int32, c_void_p),
+    ),
 }
 
 

@@ -2,7 +2,7 @@
 
 from ctypes import c_void_p
 from dataclasses import dataclass, fields
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,22 @@ from outpace.runtimes.native.kernels.matrix import Matrix
 from outpace.runtimes.native.kernels.structs import LayerStruct, ModelStruct
 
 Float32 = NDArray[np.float32]
+
+
+class Fine(IntFlag):
+    """Which integer products take rows rounded to 15 bits instead of 8; costs twice the products.
+
+    One row is bound by memory and hardly notices; many rows do. Same text is same text either
+    way: the choice is part of the model, not of the pass.
+    """
+
+    NONE = 0
+    QKV = 1
+    O = 2  # noqa: E741 - the matrix has this name everywhere
+    GATE = 4
+    DOWN = 8
+    HEAD = 16
+    ALL = 31
 
 
 class KVType(IntEnum):
@@ -83,6 +99,7 @@ class ModelSpec:
     embedding_scale: float = 1.0
     logit_scale: float = 1.0
     logit_softcap: float = 0.0
+    fine_rows: Fine = Fine.NONE
 
 
 class Kept:
@@ -109,6 +126,7 @@ class Kept:
             **{name: getattr(spec, name) for name in (*same, *scales, "max_positions")},
             n_layers=len(spec.layers),
             activation=int(spec.gelu),
+            fine_rows=int(spec.fine_rows),
             rope_interleaved=int(spec.rope_interleaved),
             n_ropes=len(spec.ropes),
             page_size=page_size,

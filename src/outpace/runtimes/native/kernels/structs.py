@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 PHASES = (
     *("embed", "norm", "qkv", "place", "attend", "round", "o", "norm_ffn", "gate", "down", "head"),
 )
@@ -40,7 +40,7 @@ class ModelStruct(ctypes.Structure):
             for name in (
                 *("hidden", "n_layers", "n_heads", "n_kv_heads", "head_dim", "ffn", "vocab"),
                 *("activation", "rope_dim", "rope_interleaved", "n_ropes", "max_positions"),
-                *("page_size", "kv_type"),
+                *("page_size", "kv_type", "fine_rows"),
             )
         ],
         *[

@@ -104,6 +104,7 @@ struct Model {
     c.max_positions = 600;
     c.page_size = 16 * r.between(1, 5);
     c.kv_type = r.below(3);
+    c.fine_rows = r.below(2) ? r.below(32) : 0;
     c.eps = 1e-5f;
     c.embedding_scale = c.logit_scale = 1.0f;
     c.attention_scale = 0.3f;

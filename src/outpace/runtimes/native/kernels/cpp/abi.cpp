@@ -90,7 +90,7 @@ int32_t fail(const char *format, ...) {
 using namespace outpace;
 
 OUTPACE_API const char *outpace_error(void) { return reason; }
-OUTPACE_API int32_t outpace_abi_version(void) { return 1; }
+OUTPACE_API int32_t outpace_abi_version(void) { return 2; }
 
 OUTPACE_API int32_t outpace_engine_create(const OutpaceModel *model, int32_t n_threads,
                                           const char *path, OutpaceEngine **out) try {
@@ -184,20 +184,22 @@ OUTPACE_API double outpace_engine_read_weights(OutpaceEngine *e) {
 }
 
 OUTPACE_API int32_t outpace_engine_matmul(OutpaceEngine *e, const OutpaceMatrix *m,
-                                          const float *rows, int32_t n_rows, float *out) {
+                                          const float *rows, int32_t n_rows, int32_t fine,
+                                          float *out) {
   if (n_rows < 1) return fail("%d rows", n_rows);
   const FloatMode mode;
   Rows x;
   x.k = (int64_t)m->n_steps * STEP;
   x.n_blocks = x.k / BLOCK;
   uint8_t *base =
-      (uint8_t *)take_memory((size_t)n_rows * (x.k * 5 + x.n_blocks * sizeof(BlockMeta)));
+      (uint8_t *)take_memory((size_t)n_rows * (x.k * 6 + x.n_blocks * sizeof(BlockMeta)));
   if (!base) return fail("out of memory for %d rows", n_rows);
   x.f = (float *)base;
   x.meta = (BlockMeta *)(base + n_rows * x.k * 4);
   x.q = (int8_t *)(x.meta + n_rows * x.n_blocks);
+  x.low = x.q + n_rows * x.k;
   for (int64_t r = 0; r < n_rows; r++) memcpy(x.f + r * x.k, rows + r * m->k, (size_t)m->k * 4);
-  e->kernels->product(x, *m, n_rows, out);
+  e->kernels->product(x, *m, n_rows, fine != 0, out);
   give_memory(base);
   return 0;
 }

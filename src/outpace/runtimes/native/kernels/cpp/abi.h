@@ -30,6 +30,7 @@ struct OutpaceModel {
   int32_t n_ropes, max_positions;
   int32_t page_size;  // slots of a page, a multiple of 16
   int32_t kv_type;    // 0 fp32, 1 fp16, 2 bf16
+  int32_t fine_rows;  // which integer products take rows of 15 bits instead of 8: OUTPACE_FINE_*
   float eps, embedding_scale, attention_scale, logit_scale, logit_softcap;  // softcap 0: none
   const OutpaceMatrix *embedding, *head;
   const float *norm_final;
@@ -37,6 +38,12 @@ struct OutpaceModel {
   const float *const *rope_sin;
   const OutpaceLayer *layers;
 };
+
+#define OUTPACE_FINE_QKV 1
+#define OUTPACE_FINE_O 2
+#define OUTPACE_FINE_GATE 4
+#define OUTPACE_FINE_DOWN 8
+#define OUTPACE_FINE_HEAD 16
 
 struct OutpacePass {
   int32_t n_rows, n_sequences, max_pages, n_asked, n_taps, top_k;
@@ -95,4 +102,5 @@ OUTPACE_API int32_t outpace_engine_kv_read(OutpaceEngine *engine, const void *k_
 OUTPACE_API double outpace_engine_read_weights(OutpaceEngine *engine);
 // One product, rows [n_rows][k] fp32 -> [n_rows][n] fp32, for checks and benchmarks.
 OUTPACE_API int32_t outpace_engine_matmul(OutpaceEngine *engine, const OutpaceMatrix *matrix,
-                                          const float *rows, int32_t n_rows, float *out);
+                                          const float *rows, int32_t n_rows, int32_t fine,
+                                         float *out);

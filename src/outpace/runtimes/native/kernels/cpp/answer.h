@@ -97,10 +97,11 @@ inline void Pass::run() {
   });
   if (!p.n_asked) return;
   share(at, p.n_asked, 1,
-        [&](int64_t i) { prepare(w.final_rows, i, p.asked[i], m.norm_final); });
+        [&](int64_t i) { prepare(w.final_rows, i, p.asked[i], m.norm_final, OUTPACE_FINE_HEAD); });
   const Answer answer(*this);
   if (p.best_ids) answer.forget_best(at.thread);
-  share_product(at, *m.head, w.final_rows, p.n_asked, nullptr, 0, [&](int64_t i, int64_t o, vf sum) {
+  const bool all_fine = fine(OUTPACE_FINE_HEAD);
+  share_product(at, *m.head, w.final_rows, p.n_asked, all_fine, nullptr, 0, [&](int64_t i, int64_t o, vf sum) {
     answer.take(at.thread, i, o, sum);
   });
   if (p.top_ids) share(at, p.n_asked, 1, [&](int64_t i) { answer.choose_top(i); });
@@ -109,10 +110,11 @@ inline void Pass::run() {
 }
 
 // One product by itself, for checks: rows x.f are rounded as in a pass.
-inline void product_alone(const Rows &x, const OutpaceMatrix &m, int32_t n_rows, float *out) {
-  for (int row = 0; row < n_rows; row++) quantize_row(x, row);
+inline void product_alone(const Rows &x, const OutpaceMatrix &m, int32_t n_rows, bool fine,
+                          float *out) {
+  for (int row = 0; row < n_rows; row++) quantize_row(x, row, fine);
   for (int64_t tile = 0; tile < m.n_tiles; tile++)
-    product_rows(m, tile, x, 0, n_rows, nullptr, 0, [&](int64_t row, vf sum) {
+    product_rows(m, tile, x, 0, n_rows, fine, nullptr, 0, [&](int64_t row, vf sum) {
       alignas(64) float lanes[LANES];
       vstore(lanes, sum);
       for (int k = 0; k < LANES && tile * LANES + k < m.n; k++)

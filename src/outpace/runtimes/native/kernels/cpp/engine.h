@@ -17,16 +17,17 @@ constexpr int PHASES_PER_LAYER = 12;
 
 // What integer products need to know of 32 values of a row.
 struct BlockMeta {
-  float scale;         // value = scale · byte
-  float sum;           // scale · (sum of the bytes): multiplies a weight's minimum
-  int32_t offset;      // -128 · (sum of the bytes)
+  float scale;         // value = scale · number
+  float sum;           // scale · (sum of the numbers): multiplies a weight's minimum
+  int32_t offset;      // -128 · (sum of the numbers)
   int32_t offset_low;  // the same of the first 16
 };
 
-// Rows ready to be multiplied: as floats, and in bytes with a scale per block.
+// Rows ready to be multiplied: as floats, and as numbers with a scale per block: bytes, or, where
+// rows are fine, 128 · byte + low byte.
 struct Rows {
   float *f;
-  int8_t *q;
+  int8_t *q, *low;
   BlockMeta *meta;
   int64_t k;         // values of a row, padded to STEP
   int64_t n_blocks;  // of 32
@@ -89,7 +90,8 @@ struct Job {
 struct Kernels {
   const char *name;
   void (*pass)(const Job &job, int thread);
-  void (*product)(const Rows &x, const OutpaceMatrix &matrix, int32_t n_rows, float *out);
+  void (*product)(const Rows &x, const OutpaceMatrix &matrix, int32_t n_rows, bool fine,
+                  float *out);
 };
 const Kernels *kernels_named(const char *name);  // null: unknown, or this processor lacks it
 

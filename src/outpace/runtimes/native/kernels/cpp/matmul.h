@@ -20,7 +20,15 @@ inline vf load_scale(const uint8_t *p) {
     return vload_half((const uint16_t *)p);
 }
 
-template <class L, int MR>
+// The integer sum of groups [FIRST, LAST): start + weights · row.
+template <bool FINE, int FIRST, int LAST>
+inline vi row_dot(const Weights &weights, const int8_t *q, const int8_t *low, int32_t start) {
+  if constexpr (FINE)
+    return join(dot<FIRST, LAST>(weights, q, 0), dot<FIRST, LAST>(weights, low, start));
+  return dot<FIRST, LAST>(weights, q, start);
+}
+
+template <class L, int MR, bool FINE>
 inline void block_product(const uint8_t *w, const uint8_t *s, const int8_t *q,
                           const BlockMeta *meta, const Rows &x, vf *sum) {
   constexpr int width = outpace::LANES * L::scale_size;
@@ -30,16 +38,16 @@ inline void block_product(const uint8_t *w, const uint8_t *s, const int8_t *q,
   if constexpr (L::has_min || L::n_scales == 2) second = load_scale<L::wide>(s + width);
 #pragma GCC unroll 16
   for (int r = 0; r < MR; r++) {
-    const int8_t *qr = q + r * x.k;
+    const int8_t *qr = q + r * x.k, *low = qr + (x.low - x.q);
     const BlockMeta &m = meta[r * x.n_blocks];
     const vf row_scale = vset(m.scale);
     if constexpr (L::n_scales == 2) {
-      const vi low = dot<0, 4>(weights, qr, m.offset_low);
-      const vi high = dot<4, 8>(weights, qr, m.offset - m.offset_low);
-      sum[r] = vfma(vcvt(low), vmul(scale, row_scale), sum[r]);
-      sum[r] = vfma(vcvt(high), vmul(second, row_scale), sum[r]);
+      const vi first = row_dot<FINE, 0, 4>(weights, qr, low, m.offset_low);
+      const vi last = row_dot<FINE, 4, 8>(weights, qr, low, m.offset - m.offset_low);
+      sum[r] = vfma(vcvt(first), vmul(scale, row_scale), sum[r]);
+      sum[r] = vfma(vcvt(last), vmul(second, row_scale), sum[r]);
     } else {
-      const vi all = dot<0, 8>(weights, qr, L::has_min ? 0 : m.offset);
+      const vi all = row_dot<FINE, 0, 8>(weights, qr, low, L::has_min ? 0 : m.offset);
       sum[r] = vfma(vcvt(all), vmul(scale, row_scale), sum[r]);
       if constexpr (L::has_min) sum[r] = vfma(second, vset(m.sum), sum[r]);
     }
@@ -68,7 +76,7 @@ inline void float_step(const uint8_t *w, const float *f, int64_t stride, vf *eve
   }
 }
 
-template <int FORMAT, int MR>
+template <int FORMAT, int MR, bool FINE>
 inline void register_tile(const uint8_t *tile, int n_steps, const Rows &x, int64_t row, float *out) {
   using L = Layout<FORMAT>;
   vf sum[MR], odd[MR];
@@ -82,8 +90,8 @@ inline void register_tile(const uint8_t *tile, int n_steps, const Rows &x, int64
     for (int i = 0; i < L::step_bytes; i += 64) prefetch(w + AHEAD + i);
     if constexpr (L::integer) {
       const uint8_t *s = w + 2 * L::weight_bytes;
-      block_product<L, MR>(w, s, q, meta, x, sum);
-      block_product<L, MR>(w + L::weight_bytes, s + L::scale_bytes, q + 32, meta + 1, x, sum);
+      block_product<L, MR, FINE>(w, s, q, meta, x, sum);
+      block_product<L, MR, FINE>(w + L::weight_bytes, s + L::scale_bytes, q + 32, meta + 1, x, sum);
       q += 64;
       meta += 2;
     } else {
@@ -99,40 +107,45 @@ inline void register_tile(const uint8_t *tile, int n_steps, const Rows &x, int64
 }
 
 // out[n_rows][16]: one tile of sixteen outputs for rows [row, row + n_rows).
-template <int FORMAT>
+template <int FORMAT, bool FINE>
 void tile_product(const uint8_t *tile, int n_steps, const Rows &x, int64_t row, int n_rows,
                   float *out) {
   constexpr int most = Layout<FORMAT>::integer ? MAX_ROWS : (MAX_ROWS > 8 ? 8 : MAX_ROWS);
   while (n_rows > 0) {
     int done = 1;
     if (most >= 16 && n_rows >= 16)
-      register_tile<FORMAT, most >= 16 ? 16 : 1>(tile, n_steps, x, row, out), done = 16;
+      register_tile<FORMAT, most >= 16 ? 16 : 1, FINE>(tile, n_steps, x, row, out), done = 16;
     else if (most >= 8 && n_rows >= 8)
-      register_tile<FORMAT, most >= 8 ? 8 : 1>(tile, n_steps, x, row, out), done = 8;
+      register_tile<FORMAT, most >= 8 ? 8 : 1, FINE>(tile, n_steps, x, row, out), done = 8;
     else if (n_rows >= 4)
-      register_tile<FORMAT, 4>(tile, n_steps, x, row, out), done = 4;
+      register_tile<FORMAT, 4, FINE>(tile, n_steps, x, row, out), done = 4;
     else if (n_rows >= 2)
-      register_tile<FORMAT, 2>(tile, n_steps, x, row, out), done = 2;
+      register_tile<FORMAT, 2, FINE>(tile, n_steps, x, row, out), done = 2;
     else
-      register_tile<FORMAT, 1>(tile, n_steps, x, row, out);
+      register_tile<FORMAT, 1, FINE>(tile, n_steps, x, row, out);
     row += done;
     n_rows -= done;
     out += (int64_t)done * outpace::LANES;
   }
 }
 
+// fine: the rows were rounded to 15 bits.
 inline void product(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t row, int n_rows,
-                    float *out) {
+                    bool fine, float *out) {
   using Fn = void (*)(const uint8_t *, int, const Rows &, int64_t, int, float *);
-  static constexpr Fn by_format[outpace::N_FORMATS] = {
-      tile_product<0>, tile_product<1>, tile_product<2>, tile_product<3>, tile_product<4>,
-      tile_product<5>, tile_product<6>, tile_product<7>, tile_product<8>};
-  by_format[m.format](m.data + tile * m.tile_bytes, m.n_steps, x, row, n_rows, out);
+  static constexpr Fn by_format[2][outpace::N_FORMATS] = {
+      {tile_product<0, false>, tile_product<1, false>, tile_product<2, false>,
+       tile_product<3, false>, tile_product<4, false>, tile_product<5, false>,
+       tile_product<6, false>, tile_product<7, false>, tile_product<8, false>},
+      {tile_product<0, false>, tile_product<1, false>, tile_product<2, false>,
+       tile_product<3, true>, tile_product<4, true>, tile_product<5, true>,
+       tile_product<6, true>, tile_product<7, true>, tile_product<8, true>}};
+  by_format[fine][m.format](m.data + tile * m.tile_bytes, m.n_steps, x, row, n_rows, out);
 }
 
 // Fetch rows another core has just written before the products need them: one miss costs as much
 // as a tile's row, and the products would meet them one by one.
-inline void fetch_rows(const Rows &x, int64_t n_rows, int format) {
+inline void fetch_rows(const Rows &x, int64_t n_rows, int format, bool fine) {
   constexpr int64_t few = 32;  // more rows hide their misses behind each other
   if (n_rows > few) return;
   const auto fetch = [](const void *from, int64_t bytes) {
@@ -140,6 +153,7 @@ inline void fetch_rows(const Rows &x, int64_t n_rows, int format) {
   };
   if (outpace::is_integer(format)) {
     fetch(x.q, n_rows * x.k);
+    if (fine) fetch(x.low, n_rows * x.k);
     fetch(x.meta, n_rows * x.n_blocks * (int64_t)sizeof(BlockMeta));
   } else {
     fetch(x.f, n_rows * x.k * 4);

@@ -45,6 +45,7 @@ int32_t check_model(const OutpaceModel &m) {
   if (m.kv_type < 0 || m.kv_type > 2) return fail("K/V type %d; 0, 1 or 2 fit", m.kv_type);
   if (m.activation < 0 || m.activation > 1) return fail("activation %d; 0 or 1", m.activation);
   if (m.max_positions < 1) return fail("%d positions", m.max_positions);
+  if (m.fine_rows < 0 || m.fine_rows > 31) return fail("fine rows %d; 0 to 31", m.fine_rows);
   if (!(m.eps >= 0.0f)) return fail("norm epsilon %g", (double)m.eps);
   if (check_matrix(m.embedding, "embedding", -1, m.vocab, m.hidden) ||
       check_matrix(m.head, "head", -1, m.vocab, m.hidden))
@@ -101,7 +102,7 @@ bool Workspace::grow(int piece, int64_t count, T **to) {
 bool Workspace::grow_rows(int piece, int64_t n_rows, int64_t k, Rows *to) {
   to->k = round_up(k, STEP);
   to->n_blocks = to->k / BLOCK;
-  const int64_t row_bytes = to->k * 5 + to->n_blocks * (int64_t)sizeof(BlockMeta);
+  const int64_t row_bytes = to->k * 6 + to->n_blocks * (int64_t)sizeof(BlockMeta);
   // Room made for more rows is cut anew for fewer: padding must be zero at either cut.
   const int64_t room = pieces_[piece].bytes / row_bytes;
   const int64_t n = n_rows > room ? n_rows : room;
@@ -110,6 +111,7 @@ bool Workspace::grow_rows(int piece, int64_t n_rows, int64_t k, Rows *to) {
   to->f = (float *)base;
   to->meta = (BlockMeta *)(base + n * to->k * 4);
   to->q = (int8_t *)(to->meta + n * to->n_blocks);
+  to->low = to->q + n * to->k;
   return true;
 }
 

@@ -18,25 +18,26 @@ inline int64_t grain_of(const OutpaceMatrix &m) {
 // Products of rows with a matrix, handed on sixteen outputs of a row at a time.
 template <class Sink>
 inline void product_rows(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t first,
-                         int64_t last, float *target, int64_t stride, Sink &&sink) {
+                         int64_t last, bool fine, float *target, int64_t stride, Sink &&sink) {
   alignas(64) float out[16 * LANES];
   for (int64_t row = first; row < last; row += 16) {
     const int n = (int)(last - row < 16 ? last - row : 16);
     // Another core has read these lines; asking for them now hides the wait behind the product.
     if (target)
       for (int r = 0; r < n; r++) prefetch_write(target + (row + r) * stride);
-    product(m, tile, x, row, n, out);
+    product(m, tile, x, row, n, fine, out);
     for (int r = 0; r < n; r++) sink(row + r, vload(out + r * LANES));
   }
 }
 template <class Sink>
 inline void share_product(Place &at, const OutpaceMatrix &m, const Rows &x, int64_t n_rows,
-                          float *target, int64_t stride, Sink &&sink) {
-  if (at.job.n_threads > 1) fetch_rows(x, n_rows, m.format);
+                          bool fine, float *target, int64_t stride, Sink &&sink) {
+  if (at.job.n_threads > 1) fetch_rows(x, n_rows, m.format, fine);
   share(at, row_blocks(n_rows) * m.n_tiles, grain_of(m), [&](int64_t item) {
     const int64_t first = item / m.n_tiles * ROW_BLOCK, tile = item % m.n_tiles;
     const int64_t last = first + ROW_BLOCK < n_rows ? first + ROW_BLOCK : n_rows;
-    product_rows(m, tile, x, first, last, target ? target + tile * LANES : nullptr, stride,
+    float *to = target ? target + tile * LANES : nullptr;
+    product_rows(m, tile, x, first, last, fine, to, stride,
                  [&](int64_t row, vf sum) { sink(row, tile * LANES, sum); });
   });
 }
@@ -70,9 +71,11 @@ struct Pass {
     add_to(x_of(row), y_of(row), job.shape.hidden);
   }
 
-  void prepare(const Rows &to, int64_t to_row, int64_t row, const float *norm) const {
+  bool fine(int kind) const { return m.fine_rows & kind; }
+
+  void prepare(const Rows &to, int64_t to_row, int64_t row, const float *norm, int kind) const {
     rms_norm(x_of(row), norm, m.hidden, job.shape.hidden, m.eps, to.f + to_row * to.k);
-    quantize_row(to, (int)to_row);
+    quantize_row(to, (int)to_row, fine(kind));
   }
 
   void embed() {
@@ -87,13 +90,14 @@ struct Pass {
                     int64_t last, int64_t column) const {
     const int64_t o = tile * LANES;
     float *to = w.qkv + column + o;
-    product_rows(matrix, tile, w.normed, first, last, to, stride, [&](int64_t row, vf sum) {
+    const bool all_fine = fine(OUTPACE_FINE_QKV);
+    product_rows(matrix, tile, w.normed, first, last, all_fine, to, stride, [&](int64_t row, vf sum) {
       if (bias) sum = vadd(sum, vload(bias + o));
       vstore(to + row * stride, sum);
     });
   }
   void project(const OutpaceLayer &l) {
-    if (job.n_threads > 1) fetch_rows(w.normed, p.n_rows, l.q->format);
+    if (job.n_threads > 1) fetch_rows(w.normed, p.n_rows, l.q->format, fine(OUTPACE_FINE_QKV));
     const int64_t nq = l.q->n_tiles, nk = l.k->n_tiles, all = nq + nk + l.v->n_tiles;
     share(at, row_blocks(p.n_rows) * all, grain_of(*l.q), [&](int64_t item) {
       const int64_t first = item / all * ROW_BLOCK, tile = item % all;
@@ -214,10 +218,11 @@ struct Pass {
   }
 
   // matrix · x, plus bias, into the residual stream, or into y when a norm comes between.
-  void settle(const OutpaceMatrix &matrix, const Rows &x, const float *bias, bool normed_later) {
+  void settle(const OutpaceMatrix &matrix, const Rows &x, int kind, const float *bias,
+              bool normed_later) {
     float *target = normed_later ? w.y : w.x;
     const int64_t width = job.shape.hidden;
-    share_product(at, matrix, x, p.n_rows, target, width, [&](int64_t row, int64_t o, vf sum) {
+    share_product(at, matrix, x, p.n_rows, fine(kind), target, width, [&](int64_t row, int64_t o, vf sum) {
       if (bias) sum = vadd(sum, vload(bias + o));
       float *to = target + row * width + o;
       vstore(to, normed_later ? sum : vadd(vload(to), sum));
@@ -226,7 +231,8 @@ struct Pass {
 
   // Thirty-two gates and ups at a time: their product is one block of the next rows.
   void gate(const OutpaceLayer &l) {
-    if (job.n_threads > 1) fetch_rows(w.normed, p.n_rows, l.gate->format);
+    if (job.n_threads > 1) fetch_rows(w.normed, p.n_rows, l.gate->format, fine(OUTPACE_FINE_GATE));
+    const bool rows_fine = fine(OUTPACE_FINE_GATE);
     const int64_t units = l.gate->n_tiles / 2;
     share(at, row_blocks(p.n_rows) * units, 1, [&](int64_t item) {
       const int64_t unit = item % units, start = item / units * ROW_BLOCK;
@@ -236,11 +242,13 @@ struct Pass {
         const int n = (int)(stop - row < 16 ? stop - row : 16);
         for (int r = 0; r < n; r++) {
           prefetch_write(w.gated.q + (row + r) * w.gated.k + 32 * unit);
+          if (fine(OUTPACE_FINE_DOWN))
+            prefetch_write(w.gated.low + (row + r) * w.gated.k + 32 * unit);
           prefetch_write(w.gated.meta + (row + r) * w.gated.n_blocks + unit);
         }
         for (int half = 0; half < 2; half++) {
-          product(*l.gate, 2 * unit + half, w.normed, row, n, out[half]);
-          product(*l.up, 2 * unit + half, w.normed, row, n, out[2 + half]);
+          product(*l.gate, 2 * unit + half, w.normed, row, n, rows_fine, out[half]);
+          product(*l.up, 2 * unit + half, w.normed, row, n, rows_fine, out[2 + half]);
         }
         for (int r = 0; r < n; r++) gate_block(row + r, unit, out[0] + r * LANES);
       }
@@ -253,7 +261,8 @@ struct Pass {
     const Rows &to = w.gated;
     vstore(to.f + row * to.k + 32 * unit, a);
     vstore(to.f + row * to.k + 32 * unit + 16, b);
-    quantize_block(a, b, to.q + row * to.k + 32 * unit, to.meta + row * to.n_blocks + unit);
+    quantize_block(a, b, fine(OUTPACE_FINE_DOWN), to.q + row * to.k + 32 * unit,
+                   to.low + row * to.k + 32 * unit, to.meta + row * to.n_blocks + unit);
   }
 
   void layer(int index) {
@@ -262,7 +271,7 @@ struct Pass {
     share(at, p.n_rows, 1, [&](int64_t row) {
       join(before, row);
       tap(index, row);
-      prepare(w.normed, row, row, l.norm_attention);
+      prepare(w.normed, row, row, l.norm_attention, OUTPACE_FINE_QKV);
     });
     at.mark(NORM);
     project(l);
@@ -271,18 +280,18 @@ struct Pass {
     at.mark(PLACE);
     attend(index);
     at.mark(ATTEND);
-    share(at, p.n_rows, 1, [&](int64_t row) { quantize_row(w.attended, (int)row); });
+    share(at, p.n_rows, 1, [&](int64_t row) { quantize_row(w.attended, (int)row, fine(OUTPACE_FINE_O)); });
     at.mark(ROUND);
-    settle(*l.o, w.attended, l.bias_o, l.norm_after_attention);
+    settle(*l.o, w.attended, OUTPACE_FINE_O, l.bias_o, l.norm_after_attention);
     at.mark(OUT);
     share(at, p.n_rows, 1, [&](int64_t row) {
       join(l.norm_after_attention, row);
-      prepare(w.normed, row, row, l.norm_ffn);
+      prepare(w.normed, row, row, l.norm_ffn, OUTPACE_FINE_GATE);
     });
     at.mark(NORM_FFN);
     gate(l);
     at.mark(GATE);
-    settle(*l.down, w.gated, nullptr, l.norm_after_ffn);
+    settle(*l.down, w.gated, OUTPACE_FINE_DOWN, nullptr, l.norm_after_ffn);
     at.mark(DOWN);
   }
 

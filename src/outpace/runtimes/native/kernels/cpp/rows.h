@@ -54,26 +54,36 @@ inline void add_to(float *x, const float *y, int n) {
   for (int i = 0; i < n; i += 16) vstore(x + i, vadd(vload(x + i), vload(y + i)));
 }
 
-// 32 values to bytes: scale = max|x| / 127, byte = round(x · 127 / max|x|), ties to even.
-inline void quantize_block(vf a, vf b, int8_t *q, BlockMeta *meta) {
+// 32 values to whole numbers of at most 127, or 16256 = 127 · 128 where rows are fine:
+// scale = max|x| / most, number = round(x · most / max|x|), ties to even.
+inline void quantize_block(vf a, vf b, bool fine, int8_t *q, int8_t *q_low, BlockMeta *meta) {
+  const float most = fine ? 16256.0f : 127.0f;
   const float top = vhighest(vmax(vabs(a), vabs(b)));
-  // Below this 127 / top overflows; such a block is silence.
-  const bool silent = top < 1e-35f;
-  const vf inverse = vset(silent ? 0.0f : 127.0f / top);
+  // Below this most / top overflows; such a block is silence.
+  const bool silent = top < 1e-33f;
+  const vf inverse = vset(silent ? 0.0f : most / top);
   const vi qa = vround(vmul(a, inverse)), qb = vround(vmul(b, inverse));
-  vstore_i8(q, qa);
-  vstore_i8(q + 16, qb);
+  if (fine) {
+    const vi ha = split_high(qa), hb = split_high(qb);
+    vstore_i8(q, ha);
+    vstore_i8(q + 16, hb);
+    vstore_i8(q_low, split_low(qa, ha));
+    vstore_i8(q_low + 16, split_low(qb, hb));
+  } else {
+    vstore_i8(q, qa);
+    vstore_i8(q + 16, qb);
+  }
   const int32_t low = isum(qa), all = low + isum(qb);
-  meta->scale = silent ? 0.0f : top / 127.0f;
+  meta->scale = silent ? 0.0f : top / most;
   meta->sum = meta->scale * (float)all;
   meta->offset = -128 * all;
   meta->offset_low = -128 * low;
 }
-inline void quantize_row(const Rows &rows, int row) {
+inline void quantize_row(const Rows &rows, int row, bool fine) {
   const float *f = rows.f + row * rows.k;
   for (int64_t b = 0; b < rows.n_blocks; b++)
-    quantize_block(vload(f + 32 * b), vload(f + 32 * b + 16), rows.q + row * rows.k + 32 * b,
-                   rows.meta + row * rows.n_blocks + b);
+    quantize_block(vload(f + 32 * b), vload(f + 32 * b + 16), fine, rows.q + row * rows.k + 32 * b,
+                   rows.low + row * rows.k + 32 * b, rows.meta + row * rows.n_blocks + b);
 }
 
 // Rotate the leading rope_dim values of a head in place.

@@ -36,6 +36,19 @@ inline vf vabs(vf x) {
 }
 inline vi vround(vf x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
 inline vf vcvt(vi x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+// A row's 15-bit number as 128 · high + low, low in [-64, 63], and back.
+inline __m256i high_8(__m256i q) {
+  return _mm256_srai_epi32(_mm256_add_epi32(q, _mm256_set1_epi32(64)), 7);
+}
+inline vi split_high(vi q) { return {high_8(q.a), high_8(q.b)}; }
+inline vi join(vi high, vi low) {
+  return {_mm256_add_epi32(_mm256_slli_epi32(high.a, 7), low.a),
+          _mm256_add_epi32(_mm256_slli_epi32(high.b, 7), low.b)};
+}
+inline vi split_low(vi q, vi high) {
+  return {_mm256_sub_epi32(q.a, _mm256_slli_epi32(high.a, 7)),
+          _mm256_sub_epi32(q.b, _mm256_slli_epi32(high.b, 7))};
+}
 inline __m256 pow2_8(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }

@@ -24,6 +24,12 @@ inline vf vmin(vf a, vf b) { return _mm512_min_ps(a, b); }
 inline vf vabs(vf a) { return _mm512_abs_ps(a); }
 inline vi vround(vf a) { return _mm512_cvtps_epi32(a); }
 inline vf vcvt(vi a) { return _mm512_cvtepi32_ps(a); }
+// A row's 15-bit number as 128 · high + low, low in [-64, 63], and back.
+inline vi split_high(vi q) {
+  return _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(64)), 7);
+}
+inline vi join(vi high, vi low) { return _mm512_add_epi32(_mm512_slli_epi32(high, 7), low); }
+inline vi split_low(vi q, vi high) { return _mm512_sub_epi32(q, _mm512_slli_epi32(high, 7)); }
 inline vf vpow2(vi n) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
 }

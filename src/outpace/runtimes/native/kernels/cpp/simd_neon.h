@@ -59,6 +59,20 @@ inline vi vround(const vf &a) {
 inline vf vcvt(const vi &a) {
   return each([&](int i) { return vcvtq_f32_s32(a.q[i]); });
 }
+template <class F>
+inline vi each_int(F f) {
+  return {{f(0), f(1), f(2), f(3)}};
+}
+// A row's 15-bit number as 128 · high + low, low in [-64, 63], and back.
+inline vi split_high(const vi &q) {
+  return each_int([&](int i) { return vshrq_n_s32(vaddq_s32(q.q[i], vdupq_n_s32(64)), 7); });
+}
+inline vi join(const vi &high, const vi &low) {
+  return each_int([&](int i) { return vaddq_s32(vshlq_n_s32(high.q[i], 7), low.q[i]); });
+}
+inline vi split_low(const vi &q, const vi &high) {
+  return each_int([&](int i) { return vsubq_s32(q.q[i], vshlq_n_s32(high.q[i], 7)); });
+}
 inline vf vpow2(const vi &n) {
   return each([&](int i) {
     return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n.q[i], vdupq_n_s32(127)), 23));

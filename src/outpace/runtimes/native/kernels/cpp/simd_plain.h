@@ -68,6 +68,22 @@ inline vi vround(const vf &a) {
 inline vf vcvt(const vi &a) {
   return each([&](int i) { return (float)a.x[i]; });
 }
+template <class F>
+inline vi each_int(F f) {
+  vi r;
+  for (int i = 0; i < 16; i++) r.x[i] = f(i);
+  return r;
+}
+// A row's 15-bit number as 128 · high + low, low in [-64, 63], and back.
+inline vi split_high(const vi &q) {
+  return each_int([&](int i) { return (q.x[i] + 64) >> 7; });
+}
+inline vi join(const vi &high, const vi &low) {
+  return each_int([&](int i) { return high.x[i] * 128 + low.x[i]; });
+}
+inline vi split_low(const vi &q, const vi &high) {
+  return each_int([&](int i) { return q.x[i] - high.x[i] * 128; });
+}
 inline vf vpow2(const vi &n) {
   return each([&](int i) { return outpace::bits_float((uint32_t)(n.x[i] + 127) << 23); });
 }
