@@ -1,0 +1,1 @@
+"""Records in; numbers with intervals, one page and one chart out."""

@@ -1,0 +1,1 @@
+"""One process per peer, each in its own environment; `protocol.serve` is all they share."""
