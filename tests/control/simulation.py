@@ -223,9 +223,9 @@ def auto(
         CostTable(shape) if profiled else None,
         config,
         drafter="simulated",
-        tell=switched.append,
         clock=lambda: simulation.now_s,
     )
+    control.report_to(switched.append)
     simulation = Simulation(world, control)
     return simulation, switched
 

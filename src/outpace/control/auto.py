@@ -45,8 +45,7 @@ Clock = Callable[[], float]
 class AutoControl:
     """Guesses as far as it pays, for each sequence apart.
 
-    costs: from `profile`, or empty. drafter: its name, for events. tell: told of every switch.
-    clock: seconds, only for the bound on switches per minute.
+    costs: from `profile`, or empty. drafter: its name, for events. clock: bounds switches a minute.
     """
 
     def __init__(
@@ -55,12 +54,11 @@ class AutoControl:
         config: AutoConfig | None = None,
         *,
         drafter: str = "drafter",
-        tell: Tell | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self.config = config or AutoConfig()
         self.costs = RoundCosts(costs or CostTable())
-        self.tell = tell
+        self.tell: Tell | None = None
         self._drafter, self._clock = drafter, clock
         self._records: dict[int, Record] = {}
         self._priors: dict[Style, Prior] = {}
@@ -70,6 +68,9 @@ class AutoControl:
         self._claims = False
         self._last = Last((), [])
         self._n_decided = self._n_switches = self._since_plain = 0
+
+    def report_to(self, tell: Tell) -> None:
+        self.tell = tell
 
     def decide(self, views: Seq[View]) -> list[Limits]:
         """How far each may guess; every answer says why."""

@@ -1,5 +1,6 @@
 """What a control decides, what it may be told, and the simplest one: always the same."""
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -8,6 +9,7 @@ from outpace.control.breaker import BreakerConfig
 from outpace.core.draft import Style
 from outpace.core.repeat import Round
 from outpace.errors import ConfigError, RequestError
+from outpace.events import ControlSwitched
 
 MAX_GUESSES = 1024
 
@@ -60,6 +62,9 @@ class Control(Protocol):
     def forget(self, key: int) -> None:
         """A sequence ended."""
 
+    def report_to(self, tell: Callable[[ControlSwitched], None]) -> None:
+        """From now on, tell of every switch."""
+
 
 @dataclass(frozen=True, slots=True)
 class FixedControl:
@@ -74,6 +79,9 @@ class FixedControl:
         pass
 
     def forget(self, key: int) -> None:
+        pass
+
+    def report_to(self, tell: Callable[[ControlSwitched], None]) -> None:
         pass
 
 

@@ -67,6 +67,7 @@ class Engine:
         self.runtime = runtime
         self.drafter = drafter
         self.control: Control = control or FixedControl(limits or Limits(max_nodes=0, max_depth=0))
+        self.control.report_to(self._tell)
         self.budget = budget or Budget()
         self.listeners: list[Listener] = []
         self._clock = clock
