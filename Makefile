@@ -21,7 +21,7 @@ demo: model  ## the same text with and without speculation, and the measured rat
 	  "Copy this list, then add three more fruits: apple, banana, cherry, date, elderberry, fig, grape."
 
 test: model  ## every promise, in minutes
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup
 
 lint: .venv/ready  ## format, lint, types, layers
 	$(BIN)/ruff format --check
