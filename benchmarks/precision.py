@@ -80,7 +80,7 @@ def compare(
             loss = -log_q_AV[torch.arange(len(next_A)), next_A].sum().item()
             sums[id(tally)] += (kl, same, loss)
     for tally in (true, *arms):
-        kl, same, loss = sums[id(tally)]
+        kl, same, loss = sums[id(tally)].tolist()
         tally.kl.append(kl / len(window))
         tally.agree.append(same / len(window))
         tally.loss.append(loss / (len(window) - 1))

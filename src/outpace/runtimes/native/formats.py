@@ -9,7 +9,7 @@ A format is part of the target's identity: another format is another model, if o
 How little is measured (`MEASURED_KL`), and `auto` takes nothing above `KL_BOUND`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -25,6 +25,18 @@ FOUR_BITS: Final = ("Q4_0", "Q4_1", "Q4_K")
 EIGHT_BITS: Final = ("Q5_0", "Q5_1", "Q5_K", "Q8_0", "Q6_K")
 KL_BOUND: Final = 0.02
 """Nats a token, against fp32 on the same weights; above it a format is never taken by itself."""
+MEASURED_KL: Final[Mapping[tuple[Backend, Format], float]] = {
+    ("torch", "fp32"): 0.0,
+    ("torch", "bf16"): 0.0007,
+    ("torch", "q8"): 0.0020,
+    ("torch", "q4"): 0.0008,
+    ("compiled", "fp32"): 0.0,
+    ("compiled", "bf16"): 0.0001,
+    ("compiled", "q8"): 0.0044,
+    ("compiled", "q4"): 0.0032,
+}
+"""By `benchmarks/precision.py` on SmolLM2-135M and English prose: q4 on the blocks of its file, q8
+on the same weights as plain values. `auto` never rounds plain weights to 4 bits."""
 MATRIX_PARTS: Final = ("embed", "head", "q", "k", "v", "o", "gate", "up", "down")
 
 
@@ -62,12 +74,20 @@ def choose_format(
         return Choice(format=asked, reason="asked for")
     if device != "cpu":
         return Choice(format="bf16", reason=f"the fast type of {device}")
-    blocks = sum(kind in FOUR_BITS or kind in EIGHT_BITS for kind in types.values())
-    if not blocks:
-        if backend == "torch":
-            return Choice(format="bf16", reason="plain weights, and torch is fast in bf16")
-        return Choice(format="q8", reason="plain weights, 8 bits a value are nearly free of loss")
-    layers = [kind for role, kind in types.items() if role.layer is not None]
-    if all(kind in FOUR_BITS for kind in layers):
-        return Choice(format="q4", reason=f"the file's own blocks, {blocks} of {len(types)} kept")
-    return Choice(format="q8", reason=f"the file's own blocks, {blocks} of {len(types)} kept")
+    return next(
+        choice
+        for choice in _preferred(list(types.items()), backend)
+        if MEASURED_KL[backend, choice.format] <= KL_BOUND
+    )
+
+
+def _preferred(types: list[tuple[Role, str]], backend: Backend) -> Iterator[Choice]:
+    """What a CPU would like best first; fp32, which loses nothing, last."""
+    if all(kind in FOUR_BITS for role, kind in types if role.layer is not None):
+        yield Choice(format="q4", reason="the file's own 4-bit blocks")
+    if any(kind in FOUR_BITS or kind in EIGHT_BITS for _, kind in types):
+        yield Choice(format="q8", reason="the file's own blocks")
+    elif backend == "compiled":
+        yield Choice(format="q8", reason="plain weights, which 8 bits hold almost as well")
+    yield Choice(format="bf16", reason="plain weights, and torch is fast in bf16")
+    yield Choice(format="fp32", reason="nothing smaller is close enough")

@@ -15,6 +15,7 @@ Shapes: R rows, H query heads, K K/V heads, G = H / K, D head size, S slots of t
 T rows of a tile, B keys of a block, U tiles.
 """
 
+import math
 from typing import Final
 
 import torch
@@ -27,23 +28,38 @@ _UNSEEN: Final = -1e30  # finite: a block without a visible key must fold, not m
 _HEIGHTS: Final = (1, 2, 4, 8, 16, 32)
 
 
+class Scratch:
+    """Buffers kept between layers and passes: fresh ones of this size cost a page fault a page."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._flat: dict[str, Tensor] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """An uninitialized tensor; it is overwritten when its name is taken again."""
+        n_values = math.prod(shape)
+        flat = self._flat.get(name)
+        if flat is None or flat.numel() < n_values:
+            flat = self._flat[name] = torch.empty(n_values, dtype=dtype, device=self._device)
+        return flat[:n_values].view(shape)
+
+
 def attend(
-    q_RHD: Tensor, k_KSD: Tensor, v_KSD: Tensor, groups: list[Group], spec: ModelSpec
+    q_RHD: Tensor, kv_2KSD: Tensor, groups: list[Group], spec: ModelSpec, scratch: Scratch
 ) -> Tensor:
     """Results of all rows, fp32, shape (R, H, D). Keys of the pass itself are already in the pool.
 
-    q_RHD: scaled queries, fp32. k_KSD, v_KSD: one layer of the pool.
+    q_RHD: scaled queries, fp32. kv_2KSD: one layer of the pool, keys then values.
     """
     folded: _Folded | None = None
     for group in groups:
-        o_PHD, m_PH, l_PH = _partials(q_RHD, k_KSD, v_KSD, group, spec)
+        o_PHD, m_PH, l_PH = _partials(q_RHD, kv_2KSD, group, spec, scratch)
         for rows, places in group.steps:
             part = (o_PHD[places], m_PH[places], l_PH[places])
-            if folded is None and len(rows) == len(q_RHD):
-                folded = _Folded(q_RHD)
-                folded.o_RHD[rows], folded.m_RH[rows], folded.l_RH[rows] = part
-                continue
-            folded = folded or _Folded(q_RHD)
+            if folded is None:
+                folded = _Folded(q_RHD, part) if rows is None else _Folded(q_RHD)
+                if rows is None:
+                    continue
             folded.fold(rows, *part)
     if folded is None:
         return torch.empty_like(q_RHD)
@@ -51,25 +67,39 @@ def attend(
 
 
 class _Folded:
-    """Running results of all rows; starts with nothing seen."""
+    """Running results of all rows: the first part of every row, or nothing seen yet."""
 
-    def __init__(self, q_RHD: Tensor) -> None:
-        self.o_RHD = torch.zeros_like(q_RHD)
-        self.m_RH = torch.full(q_RHD.shape[:2], _UNSEEN, device=q_RHD.device)
-        self.l_RH = torch.zeros(q_RHD.shape[:2], device=q_RHD.device)
+    def __init__(self, q_RHD: Tensor, part: tuple[Tensor, Tensor, Tensor] | None = None) -> None:
+        self.o_RHD, self.m_RH, self.l_RH = part or (
+            torch.zeros_like(q_RHD),
+            torch.full(q_RHD.shape[:2], _UNSEEN, device=q_RHD.device),
+            torch.zeros(q_RHD.shape[:2], device=q_RHD.device),
+        )
 
-    def fold(self, rows: Tensor, o_XHD: Tensor, m_XH: Tensor, l_XH: Tensor) -> None:
-        """Fold one block's results into these rows."""
-        before_XH = self.m_RH[rows]
-        most_XH = torch.maximum(before_XH, m_XH)
-        old_XH, new_XH = (before_XH - most_XH).exp(), (m_XH - most_XH).exp()
-        self.m_RH[rows] = most_XH
-        self.l_RH[rows] = self.l_RH[rows] * old_XH + l_XH * new_XH
-        self.o_RHD[rows] = self.o_RHD[rows] * old_XH[..., None] + o_XHD * new_XH[..., None]
+    def fold(self, rows: Tensor | None, o_XHD: Tensor, m_XH: Tensor, l_XH: Tensor) -> None:
+        """Fold one block's results into these rows; None = all rows, in their order."""
+        if rows is None:
+            self.o_RHD, self.m_RH, self.l_RH = _folded(
+                (self.o_RHD, self.m_RH, self.l_RH), (o_XHD, m_XH, l_XH)
+            )
+            return
+        before = (self.o_RHD[rows], self.m_RH[rows], self.l_RH[rows])
+        after = _folded(before, (o_XHD, m_XH, l_XH))
+        self.o_RHD[rows], self.m_RH[rows], self.l_RH[rows] = after
+
+
+def _folded(
+    a: tuple[Tensor, Tensor, Tensor], b: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Two results (o, m, l) as one."""
+    most_XH = torch.maximum(a[1], b[1])
+    x_XH, y_XH = (a[1] - most_XH).exp_(), (b[1] - most_XH).exp_()
+    o_XHD = (a[0] * x_XH[..., None]).add_(b[0] * y_XH[..., None])
+    return o_XHD, most_XH, (a[2] * x_XH).add_(b[2] * y_XH)
 
 
 def _partials(
-    q_RHD: Tensor, k_KSD: Tensor, v_KSD: Tensor, group: Group, spec: ModelSpec
+    q_RHD: Tensor, kv_2KSD: Tensor, group: Group, spec: ModelSpec, scratch: Scratch
 ) -> tuple[Tensor, Tensor, Tensor]:
     """o, m, l of every place e * T + t."""
     n_kv, g, d = spec.n_kv_heads, spec.group, spec.head_dim
@@ -80,9 +110,9 @@ def _partials(
     if n_entries != n_tiles:
         q_KUTGD = q_KUTGD[:, group.tile_E]
     q_XMD = q_KUTGD.reshape(n_kv * n_entries, height * g, d)
-    k_XBD = k_KSD.index_select(1, group.slots_N).float().view(-1, KEY_BLOCK, d)
-    v_XBD = v_KSD.index_select(1, group.slots_N).float().view(-1, KEY_BLOCK, d)
-    s_XMB = torch.bmm(q_XMD, k_XBD.transpose(1, 2))
+    k_XBD, v_XBD = _gathered(kv_2KSD, group.slots_N, scratch)
+    s_XMB = scratch.take("scores", (*q_XMD.shape[:2], KEY_BLOCK), torch.float32)
+    torch.bmm(q_XMD, k_XBD.transpose(1, 2), out=s_XMB)
     if spec.attention_softcap is not None:
         s_XMB = (s_XMB / spec.attention_softcap).tanh_() * spec.attention_softcap
     s_KETGB = s_XMB.view(n_kv, n_entries, height, g, KEY_BLOCK)
@@ -98,6 +128,18 @@ def _partials(
         return x_KETG.permute(1, 2, 0, 3, *rest).reshape(n_entries * height, n_kv * g, *tail)
 
     return by_place(o_XMD, d), by_place(m_XM1), by_place(l_XM)
+
+
+def _gathered(kv_2KSD: Tensor, slots_N: Tensor, scratch: Scratch) -> tuple[Tensor, Tensor]:
+    """Keys and values of the blocks, fp32, copied so that no page layout reaches a product."""
+    _, n_kv, _, d = kv_2KSD.shape
+    shape = (2, n_kv, len(slots_N), d)
+    stored_2KND = scratch.take("stored", shape, kv_2KSD.dtype)
+    torch.index_select(kv_2KSD, 2, slots_N, out=stored_2KND)
+    if kv_2KSD.dtype != torch.float32:
+        stored_2KND = scratch.take("keys and values", shape, torch.float32).copy_(stored_2KND)
+    k_KND, v_KND = stored_2KND
+    return k_KND.view(-1, KEY_BLOCK, d), v_KND.view(-1, KEY_BLOCK, d)
 
 
 def agreeing_heights(spec: ModelSpec, device: torch.device) -> tuple[tuple[int, ...], bool]:

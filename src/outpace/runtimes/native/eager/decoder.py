@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from outpace.errors import ContractError
-from outpace.runtimes.native.eager.attention import agreeing_heights, attend
+from outpace.runtimes.native.eager.attention import Scratch, agreeing_heights, attend
 from outpace.runtimes.native.eager.matrices import Embedding, Layer, Reader
 from outpace.runtimes.native.eager.plan import KEY_BLOCK, Group, Shape, physical_slots, plan
 from outpace.runtimes.native.formats import Format
@@ -22,7 +22,7 @@ from outpace.runtimes.native.passes import Int32, Pass, PassResult
 from outpace.runtimes.native.spec.model import Activation, ModelSpec, Rope
 from outpace.runtimes.native.spec.names import Role
 
-_ENTRY_BUDGET_BYTES = 24 << 20
+_ENTRY_BUDGET_BYTES = 8 << 20
 _TABLE_STEP = 2048
 
 
@@ -54,6 +54,7 @@ class TorchDecoder:
         self.weight_bytes = sum(p.n_bytes for p in products)
         size = (spec.n_layers, 2, spec.n_kv_heads, n_pages * page_size, spec.head_dim)
         self._pool = torch.zeros(size, dtype=pool_type(reader.format), device=reader.device)
+        self._scratch = Scratch(reader.device)
         self._tables = {
             layer.rope: _RopeTable(layer.rope, reader.device)
             for layer in spec.layers
@@ -120,11 +121,11 @@ class TorchDecoder:
             qk_RHD = torch.cat((q_RHD, self._norm(qk_RHD[:, n_q:], layer.k_norm_D)), dim=1)
         if turn is not None:
             qk_RHD = rotated(qk_RHD, *turn)
-        k_KSD, v_KSD = self._pool[index]
-        k_KSD[:, slots_R] = _stored(qk_RHD[:, n_q:], k_KSD.dtype)
-        v_KSD[:, slots_R] = _stored(v_RKD, v_KSD.dtype)
+        kv_2KSD = self._pool[index]
+        kv_2KSD[0].index_copy_(1, slots_R, _stored(qk_RHD[:, n_q:], kv_2KSD.dtype))
+        kv_2KSD[1].index_copy_(1, slots_R, _stored(v_RKD, kv_2KSD.dtype))
         q_RHD = qk_RHD[:, :n_q] * spec.attention_scale
-        o_RHD = attend(q_RHD, k_KSD, v_KSD, groups, spec)
+        o_RHD = attend(q_RHD, kv_2KSD, groups, spec, self._scratch)
         y_RH = _biased(layer.o(o_RHD.view(-1, n_q * d)), layer.o_bias)
         return y_RH if layer.post_attn_norm_H is None else self._norm(y_RH, layer.post_attn_norm_H)
 

@@ -36,14 +36,14 @@ class Group:
     rows_UT: row of the pass at each place of a tile, the last one repeated as padding.
     tile_E: which tile an entry belongs to. slots_N: physical slots of its keys, E * B of them.
     hidden_ETB: keys a row must not see. steps: (rows, flat places e * T + t), in block order: the
-    partial results to fold into those rows.
+    partial results to fold into those rows; rows None = all rows of the pass, in their order.
     """
 
     rows_UT: Tensor
     tile_E: Tensor
     slots_N: Tensor
     hidden_ETB: Tensor
-    steps: tuple[tuple[Tensor, Tensor], ...]
+    steps: tuple[tuple[Tensor | None, Tensor], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +174,7 @@ def _group(
     hidden_ETB = key_E1B > position_ET1
     if window is not None:
         hidden_ETB |= key_E1B <= position_ET1 - window
+    everyone = list(range(len(rows.tokens_R)))
     steps: list[tuple[list[int], list[int]]] = []
     depth: dict[int, int] = {}
     for e, entry in enumerate(entries):
@@ -189,7 +190,9 @@ def _group(
         tile_E=torch.from_numpy(tile_E).to(device),
         slots_N=torch.from_numpy(np.concatenate([e.slots_B for e in entries])).to(device),
         hidden_ETB=torch.from_numpy(hidden_ETB).to(device),
-        steps=tuple(
-            (torch.tensor(r, device=device), torch.tensor(f, device=device)) for r, f in steps
-        ),
+        steps=tuple((None if r == everyone else _on(r, device), _on(f, device)) for r, f in steps),
     )
+
+
+def _on(values: list[int], device: torch.device) -> Tensor:
+    return torch.tensor(values, device=device)
