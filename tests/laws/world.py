@@ -59,7 +59,7 @@ class Case:
 
     skill: the drafter knows the target's law, half of it, or another one. depth: most guesses
     in a row, by the number of tokens written. later: the shape once there are some. seed: of the
-    tables.
+    tables. mask: makes the mask, in place of one that asks `allowed`.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Case:
     context_tokens: int = 64
     spelled: tuple[str, ...] = ("a", "b", "c", "d")
     allowed: Allowed | None = None
+    mask: Callable[[], TokenMask] | None = None
     prompt: Text = (0, 1)
 
     def target(self) -> Target:
@@ -135,7 +136,9 @@ class World:
         ]  # fmt: skip
 
     def _open(self, key: int, case: Case, coins_at: CoinsAt) -> Sequence:
-        mask = Grammar(case.allowed, case.vocab_size) if case.allowed else None
+        mask: TokenMask | None = case.mask() if case.mask else None
+        if mask is None and case.allowed:
+            mask = Grammar(case.allowed, case.vocab_size)
         sequence = Sequence(
             key=key, prompt=case.prompt, sampling=case.sampling, seed=key,
             traits=self.runtime.traits, mask=mask, coins_at=coins_at,

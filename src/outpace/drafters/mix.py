@@ -10,6 +10,9 @@ than the offers at hand. Guesses that count as chosen or coupled then join the t
 choice among those is exact. Guesses *drawn* from a law must not be mixed or cut after they were
 drawn, so for drawn styles one side is picked beforehand, from records and offers alone.
 
+Where a request's mask (a grammar) leaves one token only, that token is a guess that cannot fail:
+it takes the place of whatever the sources say there, and nobody's record learns from it.
+
 The record is the process's: every request teaches it, and it decides only how fast a text comes.
 """
 
@@ -29,6 +32,8 @@ MEMORY_POSITIONS = 2000.0
 # The share of guesses kept that an untried silent source is credited with, and how fast it moves.
 SILENT_RATE = 0.65
 RATE_STEP = 0.02
+# Who guesses what a mask leaves no choice about.
+FORCED = "forced"
 # A source that must be asked is tried at least once in so many proposals, lest its record age.
 PROBE_EVERY = 64
 
@@ -61,6 +66,8 @@ class Calibration:
 
 # By node: which source claimed which probability of it, given its parent.
 Claims = list[list[tuple[int, float]]]
+# Guesses from below the root down to a node.
+Path = tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -83,35 +90,50 @@ class Forest:
             )
             claim = offer.chances[i] / chance
             p = calibration.corrected(claim)
-            node = self._places.get((above, token))
-            if node is None:
-                node = self._places[above, token] = len(self.tokens)
-                self.tokens.append(token)
-                self.sources.append(offer.sources[i])
-                self.chances.append(p)
-                self.claims.append([(index, claim)])
-                self.children.append([])
-                self.children[above + 1].append(node)
-            else:
-                self.claims[node].append((index, claim))
-                if p > self.chances[node]:
-                    self.chances[node], self.sources[node] = p, offer.sources[i]
+            node = self._place(above, token)
+            self.claims[node].append((index, claim))
+            if p > self.chances[node]:
+                self.chances[node], self.sources[node] = p, offer.sources[i]
             places.append(node)
+
+    def _place(self, above: int, token: int) -> int:
+        """The node of this token below `above`; a new one, which nobody believes in, if need be."""
+        node = self._places.get((above, token))
+        if node is None:
+            node = self._places[above, token] = len(self.tokens)
+            self.tokens.append(token)
+            self.sources.append("")
+            self.chances.append(0.0)
+            self.claims.append([])
+            self.children.append([])
+            self.children[above + 1].append(node)
+        return node
+
+    def _below(self, node: int, path: Path, ask: Ask) -> Seq[int]:
+        """What may follow a node: its children, or what the ask's mask forces."""
+        forced = ask.mask.forced(path) if ask.mask is not None else ()
+        if not forced or len(path) >= ask.max_depth:
+            return self.children[node + 1]
+        only = self._place(node, forced[0])
+        self.chances[only], self.sources[only], self.claims[only] = 1.0, FORCED, []
+        return [only]
 
     def best(self, ask: Ask) -> tuple[Offer, Claims]:
         """The likeliest nodes within the ask's budget, and the claims about each."""
-        heap: list[tuple[float, int, int]] = []
+        heap: list[tuple[float, int, int, Path]] = []
         picked: list[int] = []
         parents: list[int] = []
         chances: list[float] = []
         node, place, chance = ROOT, ROOT, 1.0
+        path: Path = ()
         while len(picked) < ask.max_nodes:
-            for child in self.children[node + 1]:
+            for child in self._below(node, path, ask):
                 if chance * self.chances[child] >= ask.worth:
-                    heappush(heap, (-chance * self.chances[child], child, place))
+                    below = (*path, self.tokens[child])
+                    heappush(heap, (-chance * self.chances[child], child, place, below))
             if not heap:
                 break
-            less, node, parent = heappop(heap)
+            less, node, parent, path = heappop(heap)
             if not ask.trees:
                 heap.clear()
             place, chance = len(picked), -less

@@ -64,12 +64,14 @@ def grow(expand: Expand[State], root: State, ask: Ask, *, floor: float, source: 
     """The tree (or chain) of likeliest paths within the ask's budget.
 
     floor: paths less likely than this are left out where the ask does not say what a row is
-    worth. Where only chains are taken the likeliest child is followed.
+    worth. Where only chains are taken the likeliest child is followed. What the ask's mask forbids
+    is left out, which is exact because these guesses are chosen, not drawn.
     """
     floor = ask.worth or floor
     tokens: list[int] = []
     parents: list[int] = []
     chances: list[float] = []
+    paths: dict[int, tuple[int, ...]] = {ROOT: ()}
     heap: list[tuple[float, int, int, int, int, State]] = []
     node, chance, depth, state, tick = ROOT, 1.0, 0, root, 0
     while len(tokens) < ask.max_nodes:
@@ -81,6 +83,11 @@ def grow(expand: Expand[State], root: State, ask: Ask, *, floor: float, source: 
         if not heap:
             break
         less, _, token, parent, depth, state = heappop(heap)
+        if ask.mask is not None:
+            if not ask.mask.accepts(paths[parent], token):
+                depth = ask.max_depth  # nothing below it either
+                continue
+            paths[len(tokens)] = (*paths[parent], token)
         if not ask.trees:
             heap.clear()
         node, chance = len(tokens), -less
