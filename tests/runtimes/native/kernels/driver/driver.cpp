@@ -41,9 +41,9 @@ struct SourceType {
   std::vector<int> halves;  // offsets of half-precision scales
 };
 const SourceType types[] = {
-    {0, 1, 4, {}},       {2, 32, 18, {0}},       {3, 32, 20, {0, 2}},      {6, 32, 22, {0}},
-    {7, 32, 24, {0, 2}}, {8, 32, 34, {0}},       {12, 256, 144, {0, 2}},   {13, 256, 176, {0, 2}},
-    {14, 256, 210, {208}},
+    {0, 1, 4, {}},          {2, 32, 18, {0}},       {3, 32, 20, {0, 2}},
+    {6, 32, 22, {0}},       {7, 32, 24, {0, 2}},    {8, 32, 34, {0}},
+    {12, 256, 144, {0, 2}}, {13, 256, 176, {0, 2}}, {14, 256, 210, {208}},
 };
 
 OutpaceMatrix *random_matrix(Random &r, int n, int k) {
@@ -201,7 +201,8 @@ struct Request {
   }
   // Break one number, as a buggy caller would.
   void damage(Random &r) {
-    std::vector<int32_t> *all[] = {&tokens, &positions, &parents, &starts, &cached, &tables, &asked};
+    std::vector<int32_t> *all[] = {&tokens, &positions, &parents, &starts,
+                                   &cached, &tables,    &asked};
     std::vector<int32_t> &one = *all[r.below(7)];
     if (one.empty()) return;
     const int32_t values[] = {-1, -2, 0, 1, 1000, INT32_MAX, INT32_MIN, r.below(300)};
@@ -232,7 +233,8 @@ uint64_t run_path(const Model &model, const char *path, uint64_t seed, int n_pas
     if (!failed) hash = mix(hash, request.logits.data(), request.logits.size() * 4);
     if (!failed) hash = mix(hash, request.best.data(), request.best.size() * 4);
     const int64_t slots = (int64_t)n_pages * model.c.page_size;
-    const int64_t copy[2] = {(int64_t)r.below((int)slots), (int64_t)r.below((int)slots) - r.below(2)};
+    const int64_t copy[2] = {(int64_t)r.below((int)slots),
+                             (int64_t)r.below((int)slots) - r.below(2)};
     outpace_engine_kv_copy(engine, k.data(), v.data(), n_pages, copy, copy + 1, 1);
   }
   outpace_engine_free(engine);
@@ -252,7 +254,8 @@ int main(int argc, char **argv) {
     const std::string paths = outpace_paths();
     const uint64_t plain = run_path(model, "plain", passes, n_passes);
     for (size_t at = 0; at < paths.size();) {
-      const size_t end = paths.find(' ', at) == std::string::npos ? paths.size() : paths.find(' ', at);
+      const size_t end =
+          paths.find(' ', at) == std::string::npos ? paths.size() : paths.find(' ', at);
       const std::string path = paths.substr(at, end - at);
       if (path != "plain" && run_path(model, path.c_str(), passes, n_passes) != plain) {
         fprintf(stderr, "model %d: path %s gives other bits than plain\n", i, path.c_str());

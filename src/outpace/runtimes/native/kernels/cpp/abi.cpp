@@ -20,8 +20,7 @@ namespace {
 thread_local char reason[512];
 
 Job job_of(OutpaceEngine &e, const OutpacePass *pass, const Plan *plan) {
-  return Job{&e.model, pass,         plan, &e.workspace.work, e.shape,
-             e.pool.get(), e.pool->size()};
+  return Job{&e.model, pass, plan, &e.workspace.work, e.shape, e.pool.get(), e.pool->size()};
 }
 
 // After a fork the pool's threads, and perhaps the owner of the lock, are gone: start anew.

@@ -14,12 +14,12 @@ struct OutpaceEngine;  // a model, its threads and its workspace
 
 struct OutpaceLayer {
   const OutpaceMatrix *q, *k, *v, *o, *gate, *up, *down;
-  const float *norm_attention, *norm_ffn;            // [hidden]
+  const float *norm_attention, *norm_ffn;              // [hidden]
   const float *norm_after_attention, *norm_after_ffn;  // [hidden] or null (Gemma)
-  const float *norm_q, *norm_k;                      // [head_dim] or null (Qwen3, Gemma 3)
-  const float *bias_q, *bias_k, *bias_v, *bias_o;    // or null (Qwen2)
-  int32_t window;  // keys a row sees, itself included; 0: all
-  int32_t rope;    // which rope table; -1: none (SmolLM3)
+  const float *norm_q, *norm_k;                        // [head_dim] or null (Qwen3, Gemma 3)
+  const float *bias_q, *bias_k, *bias_v, *bias_o;      // or null (Qwen2)
+  int32_t window;                                      // keys a row sees, itself included; 0: all
+  int32_t rope;                                        // which rope table; -1: none (SmolLM3)
 };
 
 struct OutpaceModel {
@@ -59,9 +59,10 @@ struct OutpacePass {
   float *best_logits;    // [n_asked] or null
   int32_t *top_ids;      // [n_asked][top_k] or null, highest first, lowest id first in a tie
   float *top_logits;
-  const int32_t *taps;  // [n_taps] l: the residual stream entering layer l; n_layers: leaving the last
-  float *hidden;        // [n_taps][n_rows][hidden]
-  double *profile;      // [OUTPACE_PHASES] or null: seconds of each kind of phase are added
+  const int32_t
+      *taps;        // [n_taps] l: the residual stream entering layer l; n_layers: leaving the last
+  float *hidden;    // [n_taps][n_rows][hidden]
+  double *profile;  // [OUTPACE_PHASES] or null: seconds of each kind of phase are added
 };
 // Kinds of phases, in order: embed, norm, qkv, place, attend, round, o, norm_ffn, gate, down, head.
 #define OUTPACE_PHASES 11
@@ -103,4 +104,4 @@ OUTPACE_API double outpace_engine_read_weights(OutpaceEngine *engine);
 // One product, rows [n_rows][k] fp32 -> [n_rows][n] fp32, for checks and benchmarks.
 OUTPACE_API int32_t outpace_engine_matmul(OutpaceEngine *engine, const OutpaceMatrix *matrix,
                                           const float *rows, int32_t n_rows, int32_t fine,
-                                         float *out);
+                                          float *out);

@@ -101,9 +101,8 @@ inline void Pass::run() {
   const Answer answer(*this);
   if (p.best_ids) answer.forget_best(at.thread);
   const bool all_fine = fine(OUTPACE_FINE_HEAD);
-  share_product(at, *m.head, w.final_rows, p.n_asked, all_fine, nullptr, 0, [&](int64_t i, int64_t o, vf sum) {
-    answer.take(at.thread, i, o, sum);
-  });
+  share_product(at, *m.head, w.final_rows, p.n_asked, all_fine, nullptr, 0,
+                [&](int64_t i, int64_t o, vf sum) { answer.take(at.thread, i, o, sum); });
   if (p.top_ids) share(at, p.n_asked, 1, [&](int64_t i) { answer.choose_top(i); });
   if (p.best_ids && at.thread == 0) answer.choose_best();
   at.mark(HEAD);

@@ -81,7 +81,8 @@ void score_slots(const Cache &c, const Bench &b, int head, int dim, int first, i
   int64_t groups[KEY_BLOCK / 16];
   for (int slot = first; slot < last; slot += KEY_BLOCK) {
     int n = 0;
-    for (int s = slot; s < last && s < slot + KEY_BLOCK; s += 16) groups[n++] = c.key_group(head, s);
+    for (int s = slot; s < last && s < slot + KEY_BLOCK; s += 16)
+      groups[n++] = c.key_group(head, s);
     score_queries<KV>(c.k, groups, n, b.q, b.n, dim, out + (slot - first), stride, ahead);
   }
 }
@@ -180,8 +181,7 @@ void attend_block(const Job &job, const Cache &c, const Tile &tile, Bench &b, in
     float *o = b.block + (int64_t)i * c.head_pad;
     for (int d = 0; d < c.head_pad; d += 16) vstore(o + d, vzero());
   }
-  for (int i = 0; i < b.n; i += 4)
-    weigh_queries<KV>(c, b, tile.head, p0, i, least(4, b.n - i));
+  for (int i = 0; i < b.n; i += 4) weigh_queries<KV>(c, b, tile.head, p0, i, least(4, b.n - i));
 }
 
 // The running sum of a query takes in one more block.

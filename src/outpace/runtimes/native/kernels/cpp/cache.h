@@ -32,9 +32,13 @@ inline Cache cache_of(const Job &job, int layer, int sequence) {
   const OutpacePass &p = *job.pass;
   const int size = kv_element_bytes(m.kv_type);
   const int64_t layer_bytes = p.n_pages * job.shape.page_elements * size;
-  return Cache{(uint8_t *)p.k_pool + layer * layer_bytes, (uint8_t *)p.v_pool + layer * layer_bytes,
-               p.page_tables + (int64_t)sequence * p.max_pages, m.page_size, job.shape.head_pad,
-               size, job.shape.page_elements};
+  return Cache{(uint8_t *)p.k_pool + layer * layer_bytes,
+               (uint8_t *)p.v_pool + layer * layer_bytes,
+               p.page_tables + (int64_t)sequence * p.max_pages,
+               m.page_size,
+               job.shape.head_pad,
+               size,
+               job.shape.page_elements};
 }
 
 }  // namespace outpace

@@ -65,9 +65,9 @@ OUTPACE_API int32_t outpace_engine_kv_copy(OutpaceEngine *e, void *k_pool, void 
   return fail("out of memory for copying %lld slots", (long long)n);
 }
 
-OUTPACE_API int32_t outpace_engine_kv_read(OutpaceEngine *e, const void *k_pool,
-                                           const void *v_pool, int64_t n_pages, int32_t layer,
-                                           const int64_t *slots, int64_t n, float *k, float *v) {
+OUTPACE_API int32_t outpace_engine_kv_read(OutpaceEngine *e, const void *k_pool, const void *v_pool,
+                                           int64_t n_pages, int32_t layer, const int64_t *slots,
+                                           int64_t n, float *k, float *v) {
   if (layer < 0 || layer >= e->model.n_layers) return fail("layer %d", layer);
   if (check_slots(*e, n_pages, slots, n)) return 1;
   const OutpaceModel &m = e->model;

@@ -11,8 +11,8 @@ namespace outpace {
 
 class Pool;
 
-constexpr int KEY_BLOCK = 128;      // positions whose scores are weighed together; fixes the bits
-constexpr int ROW_BLOCK = 128;      // rows that stay in the second-level cache under a matrix
+constexpr int KEY_BLOCK = 128;  // positions whose scores are weighed together; fixes the bits
+constexpr int ROW_BLOCK = 128;  // rows that stay in the second-level cache under a matrix
 constexpr int PHASES_PER_LAYER = 12;
 
 // What integer products need to know of 32 values of a row.

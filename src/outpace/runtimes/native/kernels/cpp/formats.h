@@ -32,8 +32,8 @@ enum Format : int32_t {
 template <int BITS_, bool WIDE_, bool MIN_, int GROUPS_>
 struct Int {
   static constexpr bool integer = true;
-  static constexpr int bits = BITS_;      // 4 or 8
-  static constexpr bool wide = WIDE_;     // float scales, or half
+  static constexpr int bits = BITS_;   // 4 or 8
+  static constexpr bool wide = WIDE_;  // float scales, or half
   static constexpr bool has_min = MIN_;
   static constexpr int n_scales = GROUPS_;  // scales per block of 32: 1, or 2 for blocks of 16
   static constexpr int weight_bytes = BITS_ == 8 ? 512 : 256;
@@ -49,27 +49,45 @@ struct Float {
 };
 template <int FORMAT>
 struct Layout;
-template <> struct Layout<F32> : Float<4> {};
-template <> struct Layout<BF16> : Float<2> {};
-template <> struct Layout<F16> : Float<2> {};
-template <> struct Layout<Q8> : Int<8, false, false, 1> {};
-template <> struct Layout<Q4> : Int<4, false, true, 1> {};
-template <> struct Layout<Q4K> : Int<4, true, true, 1> {};
-template <> struct Layout<Q8M> : Int<8, false, true, 1> {};
-template <> struct Layout<Q8K> : Int<8, true, true, 1> {};
-template <> struct Layout<Q8S> : Int<8, true, false, 2> {};
+template <>
+struct Layout<F32> : Float<4> {};
+template <>
+struct Layout<BF16> : Float<2> {};
+template <>
+struct Layout<F16> : Float<2> {};
+template <>
+struct Layout<Q8> : Int<8, false, false, 1> {};
+template <>
+struct Layout<Q4> : Int<4, false, true, 1> {};
+template <>
+struct Layout<Q4K> : Int<4, true, true, 1> {};
+template <>
+struct Layout<Q8M> : Int<8, false, true, 1> {};
+template <>
+struct Layout<Q8K> : Int<8, true, true, 1> {};
+template <>
+struct Layout<Q8S> : Int<8, true, false, 2> {};
 
 inline int step_bytes(int format) {
   switch (format) {
-    case F32: return Layout<F32>::step_bytes;
-    case BF16: return Layout<BF16>::step_bytes;
-    case F16: return Layout<F16>::step_bytes;
-    case Q8: return Layout<Q8>::step_bytes;
-    case Q4: return Layout<Q4>::step_bytes;
-    case Q4K: return Layout<Q4K>::step_bytes;
-    case Q8M: return Layout<Q8M>::step_bytes;
-    case Q8K: return Layout<Q8K>::step_bytes;
-    default: return Layout<Q8S>::step_bytes;
+    case F32:
+      return Layout<F32>::step_bytes;
+    case BF16:
+      return Layout<BF16>::step_bytes;
+    case F16:
+      return Layout<F16>::step_bytes;
+    case Q8:
+      return Layout<Q8>::step_bytes;
+    case Q4:
+      return Layout<Q4>::step_bytes;
+    case Q4K:
+      return Layout<Q4K>::step_bytes;
+    case Q8M:
+      return Layout<Q8M>::step_bytes;
+    case Q8K:
+      return Layout<Q8K>::step_bytes;
+    default:
+      return Layout<Q8S>::step_bytes;
   }
 }
 inline bool is_integer(int format) { return format >= Q8; }

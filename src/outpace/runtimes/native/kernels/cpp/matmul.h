@@ -77,7 +77,8 @@ inline void float_step(const uint8_t *w, const float *f, int64_t stride, vf *eve
 }
 
 template <int FORMAT, int MR, bool FINE>
-inline void register_tile(const uint8_t *tile, int n_steps, const Rows &x, int64_t row, float *out) {
+inline void register_tile(const uint8_t *tile, int n_steps, const Rows &x, int64_t row,
+                          float *out) {
   using L = Layout<FORMAT>;
   vf sum[MR], odd[MR];
 #pragma GCC unroll 16
@@ -138,8 +139,8 @@ inline void product(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t
        tile_product<3, false>, tile_product<4, false>, tile_product<5, false>,
        tile_product<6, false>, tile_product<7, false>, tile_product<8, false>},
       {tile_product<0, false>, tile_product<1, false>, tile_product<2, false>,
-       tile_product<3, true>, tile_product<4, true>, tile_product<5, true>,
-       tile_product<6, true>, tile_product<7, true>, tile_product<8, true>}};
+       tile_product<3, true>, tile_product<4, true>, tile_product<5, true>, tile_product<6, true>,
+       tile_product<7, true>, tile_product<8, true>}};
   by_format[fine][m.format](m.data + tile * m.tile_bytes, m.n_steps, x, row, n_rows, out);
 }
 

@@ -37,8 +37,23 @@ class Workspace {
     void *memory = nullptr;
     int64_t bytes = 0;
   };
-  enum { X, Y, QKV, LOGITS, NORMED, ATTENDED, GATED, FINAL, PARTIALS, ARRIVALS, BEST_IDS,
-         BEST_LOGITS, COUNTERS, SCRATCH, N_PIECES };
+  enum {
+    X,
+    Y,
+    QKV,
+    LOGITS,
+    NORMED,
+    ATTENDED,
+    GATED,
+    FINAL,
+    PARTIALS,
+    ARRIVALS,
+    BEST_IDS,
+    BEST_LOGITS,
+    COUNTERS,
+    SCRATCH,
+    N_PIECES
+  };
   template <class T>
   bool grow(int piece, int64_t count, T **to);
   bool grow_rows(int piece, int64_t n_rows, int64_t k, Rows *to);

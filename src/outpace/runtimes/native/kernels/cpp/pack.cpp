@@ -18,16 +18,23 @@ struct Traits {
 template <int F>
 Traits traits_as() {
   using L = Layout<F>;
-  return {L::bits, L::weight_bytes, L::scale_size, L::n_scales, L::scale_bytes, L::wide, L::has_min};
+  return {L::bits,        L::weight_bytes, L::scale_size, L::n_scales,
+          L::scale_bytes, L::wide,         L::has_min};
 }
 Traits traits_of(int format) {
   switch (format) {
-    case Q8: return traits_as<Q8>();
-    case Q4: return traits_as<Q4>();
-    case Q4K: return traits_as<Q4K>();
-    case Q8M: return traits_as<Q8M>();
-    case Q8K: return traits_as<Q8K>();
-    default: return traits_as<Q8S>();
+    case Q8:
+      return traits_as<Q8>();
+    case Q4:
+      return traits_as<Q4>();
+    case Q4K:
+      return traits_as<Q4K>();
+    case Q8M:
+      return traits_as<Q8M>();
+    case Q8K:
+      return traits_as<Q8K>();
+    default:
+      return traits_as<Q8S>();
   }
 }
 
@@ -37,8 +44,7 @@ struct Spot {
 };
 Spot spot_of(const OutpaceMatrix &m, const Traits &t, int64_t tile, int64_t block) {
   uint8_t *step = m.data + tile * m.tile_bytes + block / 2 * step_bytes(m.format);
-  return {step + block % 2 * t.weight_bytes,
-          step + 2 * t.weight_bytes + block % 2 * t.scale_bytes};
+  return {step + block % 2 * t.weight_bytes, step + 2 * t.weight_bytes + block % 2 * t.scale_bytes};
 }
 void put_scale(const Traits &t, uint8_t *p, int lane, float s) {
   if (t.wide) {
@@ -123,7 +129,8 @@ int32_t pack_row(const OutpaceMatrix &m, int32_t source, const uint8_t *data, in
     float w[32] = {};
     read_floats(source, data, i, n, w);
     for (int j = 0; j < n; j++)
-      if (!isfinite(w[j])) return fail("weight [%lld, %lld] is not a number", (long long)row, (long long)i * 32 + j);
+      if (!isfinite(w[j]))
+        return fail("weight [%lld, %lld] is not a number", (long long)row, (long long)i * 32 + j);
     if (!is_integer(m.format)) {
       put_floats(m, row, i, n, w);
     } else {
@@ -157,8 +164,9 @@ void matrix_row(const OutpaceMatrix &m, int64_t row, float *out) {
         t.has_min || t.n_scales == 2 ? get_scale(t, at.scales + LANES * t.scale_size, lane) : s;
     for (int j = 0; j < 32; j++) {
       const int group = j / 4, byte = lane * 4 + j % 4;
-      const int raw = t.bits == 8 ? at.weights[64 * group + byte]
-                                  : (at.weights[64 * (group % 4) + byte] >> (group < 4 ? 0 : 4)) & 15;
+      const int raw = t.bits == 8
+                          ? at.weights[64 * group + byte]
+                          : (at.weights[64 * (group % 4) + byte] >> (group < 4 ? 0 : 4)) & 15;
       const float q = (float)(raw - (t.has_min ? 0 : 128));
       out[32 * block + j] = t.has_min ? s * q + second : (j < 16 ? s : second) * q;
     }

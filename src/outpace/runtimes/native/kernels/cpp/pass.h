@@ -1,46 +1,9 @@
 // One pass of the decoder, run by every thread of the pool together; `share` splits each phase.
 #pragma once
 #include "attention.h"
-#include "matmul.h"
-#include "share.h"
+#include "products.h"
 
 namespace {
-
-using outpace::LANES;
-using outpace::ROW_BLOCK;
-
-inline int64_t row_blocks(int64_t n_rows) { return (n_rows + ROW_BLOCK - 1) / ROW_BLOCK; }
-inline int64_t grain_of(const OutpaceMatrix &m) {
-  const int64_t grain = 16384 / (int64_t)m.tile_bytes;
-  return grain > 0 ? grain : 1;
-}
-
-// Products of rows with a matrix, handed on sixteen outputs of a row at a time.
-template <class Sink>
-inline void product_rows(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t first,
-                         int64_t last, bool fine, float *target, int64_t stride, Sink &&sink) {
-  alignas(64) float out[16 * LANES];
-  for (int64_t row = first; row < last; row += 16) {
-    const int n = (int)(last - row < 16 ? last - row : 16);
-    // Another core has read these lines; asking for them now hides the wait behind the product.
-    if (target)
-      for (int r = 0; r < n; r++) prefetch_write(target + (row + r) * stride);
-    product(m, tile, x, row, n, fine, out);
-    for (int r = 0; r < n; r++) sink(row + r, vload(out + r * LANES));
-  }
-}
-template <class Sink>
-inline void share_product(Place &at, const OutpaceMatrix &m, const Rows &x, int64_t n_rows,
-                          bool fine, float *target, int64_t stride, Sink &&sink) {
-  if (at.job.n_threads > 1) fetch_rows(x, n_rows, m.format, fine);
-  share(at, row_blocks(n_rows) * m.n_tiles, grain_of(m), [&](int64_t item) {
-    const int64_t first = item / m.n_tiles * ROW_BLOCK, tile = item % m.n_tiles;
-    const int64_t last = first + ROW_BLOCK < n_rows ? first + ROW_BLOCK : n_rows;
-    float *to = target ? target + tile * LANES : nullptr;
-    product_rows(m, tile, x, first, last, fine, to, stride,
-                 [&](int64_t row, vf sum) { sink(row, tile * LANES, sum); });
-  });
-}
 
 struct Pass {
   const Job &job;
@@ -51,7 +14,11 @@ struct Pass {
   int64_t stride;  // of a row of w.qkv
 
   Pass(const Job &j, int thread)
-      : job(j), m(*j.model), p(*j.pass), w(*j.work), at{j, thread, 0, 0.0},
+      : job(j),
+        m(*j.model),
+        p(*j.pass),
+        w(*j.work),
+        at{j, thread, 0, 0.0},
         stride(j.shape.q_width + 2 * (int64_t)j.shape.kv_width) {}
 
   float *x_of(int64_t row) const { return w.x + row * job.shape.hidden; }
@@ -91,10 +58,11 @@ struct Pass {
     const int64_t o = tile * LANES;
     float *to = w.qkv + column + o;
     const bool all_fine = fine(OUTPACE_FINE_QKV);
-    product_rows(matrix, tile, w.normed, first, last, all_fine, to, stride, [&](int64_t row, vf sum) {
-      if (bias) sum = vadd(sum, vload(bias + o));
-      vstore(to + row * stride, sum);
-    });
+    product_rows(matrix, tile, w.normed, first, last, all_fine, to, stride,
+                 [&](int64_t row, vf sum) {
+                   if (bias) sum = vadd(sum, vload(bias + o));
+                   vstore(to + row * stride, sum);
+                 });
   }
   void project(const OutpaceLayer &l) {
     if (job.n_threads > 1) fetch_rows(w.normed, p.n_rows, l.q->format, fine(OUTPACE_FINE_QKV));
@@ -121,7 +89,8 @@ struct Pass {
               m.rope_dim, m.rope_interleaved);
   }
   template <int KV>
-  void store_head(const outpace::Cache &c, int head, int slot, const float *k, const float *v) const {
+  void store_head(const outpace::Cache &c, int head, int slot, const float *k,
+                  const float *v) const {
     alignas(64) uint8_t packed[1024 * 4];
     const int64_t key = c.key_group(head, slot) + slot % 16, value = c.value(head, slot);
     for (int d = 0; d < c.head_pad; d += 16) {
@@ -169,9 +138,8 @@ struct Pass {
       const int head = (int)(item / groups);
       const int64_t first = item % groups * 16;
       const int64_t last = first + 16 < p.n_rows ? first + 16 : p.n_rows;
-      const int64_t column = head < m.n_kv_heads
-                                 ? job.shape.q_width + (int64_t)head * m.head_dim
-                                 : (int64_t)(head - m.n_kv_heads) * m.head_dim;
+      const int64_t column = head < m.n_kv_heads ? job.shape.q_width + (int64_t)head * m.head_dim
+                                                 : (int64_t)(head - m.n_kv_heads) * m.head_dim;
       for (int64_t row = first; row < last; row++)
         for (int64_t i = 0; i < m.head_dim; i += 16) {
           float *from = w.qkv + row * stride + column + i;
@@ -222,11 +190,12 @@ struct Pass {
               bool normed_later) {
     float *target = normed_later ? w.y : w.x;
     const int64_t width = job.shape.hidden;
-    share_product(at, matrix, x, p.n_rows, fine(kind), target, width, [&](int64_t row, int64_t o, vf sum) {
-      if (bias) sum = vadd(sum, vload(bias + o));
-      float *to = target + row * width + o;
-      vstore(to, normed_later ? sum : vadd(vload(to), sum));
-    });
+    share_product(at, matrix, x, p.n_rows, fine(kind), target, width,
+                  [&](int64_t row, int64_t o, vf sum) {
+                    if (bias) sum = vadd(sum, vload(bias + o));
+                    float *to = target + row * width + o;
+                    vstore(to, normed_later ? sum : vadd(vload(to), sum));
+                  });
   }
 
   // Thirty-two gates and ups at a time: their product is one block of the next rows.
@@ -280,7 +249,8 @@ struct Pass {
     at.mark(PLACE);
     attend(index);
     at.mark(ATTEND);
-    share(at, p.n_rows, 1, [&](int64_t row) { quantize_row(w.attended, (int)row, fine(OUTPACE_FINE_O)); });
+    share(at, p.n_rows, 1,
+          [&](int64_t row) { quantize_row(w.attended, (int)row, fine(OUTPACE_FINE_O)); });
     at.mark(ROUND);
     settle(*l.o, w.attended, OUTPACE_FINE_O, l.bias_o, l.norm_after_attention);
     at.mark(OUT);

@@ -129,7 +129,8 @@ void lay_tiles(Planner &pl, const OutpaceModel &m, const Shape &shape, const Out
     const int n_cuts = (n + most - 1) / most;  // tiles of equal size share better
     for (int cut = 0; cut < n_cuts; cut++)
       for (int head = 0; head < m.n_kv_heads; head++) {
-        Tile t{s, head, p.starts[s] + n * cut / n_cuts, p.starts[s] + n * (cut + 1) / n_cuts, 0, -1};
+        Tile t{s, head, p.starts[s] + n * cut / n_cuts, p.starts[s] + n * (cut + 1) / n_cuts,
+               0, -1};
         int top = 0;
         for (int r = t.first; r < t.last; r++) top = std::max(top, p.positions[r] + 1);
         t.n_blocks = (top + KEY_BLOCK - 1) / KEY_BLOCK;
@@ -158,8 +159,8 @@ void lay_items(Planner &pl, const Shape &shape, int n_threads, Plan *plan) {
 
 }  // namespace
 
-int32_t plan_pass(Planner *planner, const OutpaceModel &m, const Shape &shape,
-                  const OutpacePass &p, int32_t n_threads, Plan *plan) try {
+int32_t plan_pass(Planner *planner, const OutpaceModel &m, const Shape &shape, const OutpacePass &p,
+                  int32_t n_threads, Plan *plan) try {
   Planner &pl = *planner;
   if (check(pl, m, p)) return 1;
   pl.rows.resize((size_t)p.n_rows);

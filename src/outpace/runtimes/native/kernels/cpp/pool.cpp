@@ -16,8 +16,8 @@ inline void rest() {
 #endif
 }
 
-constexpr int SPINS_IN_PASS = 4000;   // some 50 µs
-constexpr int SPINS_BETWEEN = 8000;   // a decoding loop comes back sooner than this
+constexpr int SPINS_IN_PASS = 4000;  // some 50 µs
+constexpr int SPINS_BETWEEN = 8000;  // a decoding loop comes back sooner than this
 
 void wait_while(std::atomic<int> &value, int old, int spins) {
   for (int i = 0; i < spins; i++) {

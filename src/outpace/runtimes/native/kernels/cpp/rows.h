@@ -40,7 +40,8 @@ inline vf vsoftcap(vf x, float cap) {
 }
 
 // x / sqrt(mean of squares + eps) · weight; n values, then zeros up to `padded`.
-inline void rms_norm(const float *x, const float *weight, int n, int padded, float eps, float *out) {
+inline void rms_norm(const float *x, const float *weight, int n, int padded, float eps,
+                     float *out) {
   vf s = vzero();
   for (int i = 0; i < padded; i += 16) {
     const vf a = vload(x + i);

@@ -43,8 +43,7 @@ inline void score_tile(const uint8_t *k, const int64_t *groups, const float *con
     vf key[NG];
     for (int g = 0; g < NG; g++) key[g] = load_kv<KV>(k, groups[g] + 16 * d);
     if (ahead && (KV == 0 || d % 2 == 0))
-      for (int g = 0; g < NG; g++)
-        prefetch(ahead + (groups[g] + 16 * d) * element_size<KV>);
+      for (int g = 0; g < NG; g++) prefetch(ahead + (groups[g] + 16 * d) * element_size<KV>);
     for (int i = 0; i < NQ; i++) {
       const vf qd = vset(q[i][d]);
       for (int g = 0; g < NG; g++) sum[i][g] = vfma(key[g], qd, sum[i][g]);

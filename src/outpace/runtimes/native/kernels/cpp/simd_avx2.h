@@ -117,8 +117,7 @@ inline __m256i weights_32(const Weights &w, int group, int half) {
   const __m256i raw = _mm256_loadu_si256((const __m256i *)(w.p + at));
   if (w.bits == 8) return raw;
   const __m256i low = _mm256_set1_epi8(15);
-  return group < 4 ? _mm256_and_si256(raw, low)
-                   : _mm256_and_si256(_mm256_srli_epi16(raw, 4), low);
+  return group < 4 ? _mm256_and_si256(raw, low) : _mm256_and_si256(_mm256_srli_epi16(raw, 4), low);
 }
 inline __m256i add_dot(__m256i sum, __m256i weights, __m256i x, bool eight) {
 #if defined(OUTPACE_VNNI)

@@ -58,9 +58,7 @@ inline float vsum(vf a) {
 }
 inline float vhighest(vf a) { return _mm512_reduce_max_ps(a); }
 inline int32_t isum(vi a) { return _mm512_reduce_add_epi32(a); }
-inline void vstore_i8(int8_t *p, vi a) {
-  _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(a));
-}
+inline void vstore_i8(int8_t *p, vi a) { _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(a)); }
 inline void prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
 inline void prefetch_far(const void *p) { __builtin_prefetch(p, 0, 2); }  // second-level cache
 inline void prefetch_write(const void *p) { __builtin_prefetch(p, 1, 3); }
