@@ -17,7 +17,7 @@ HEADERS = sorted(str(path) for path in (FOLDER / "cpp").glob("*.h"))
 
 # -ffp-contract=off: only the fused operations written in the source are fused, on every compiler.
 FLAGS = (
-    *("-O3", "-std=c++20", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"),
+    *("-O3", "-g0", "-std=c++20", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"),
     *("-Wall", "-Wextra", "-Wno-uninitialized", "-Wno-maybe-uninitialized", "-pthread"),
 )
 AVX2 = ("-mavx2", "-mfma", "-mf16c", "-mprfchw")
