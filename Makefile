@@ -7,7 +7,7 @@ BIN := .venv/bin
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
-.venv/ready: pyproject.toml constraints.txt $(wildcard setup.py src/outpace/runtimes/native/kernels/*.cpp src/outpace/runtimes/native/kernels/*.h)
+.venv/ready: pyproject.toml constraints.txt $(wildcard setup.py src/outpace/runtimes/native/kernels/cpp/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch setuptools
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
