@@ -17,6 +17,7 @@ Exit status 1 = something did not hold.
 import argparse
 import gc
 import json
+import os
 import random
 import sys
 import threading
@@ -29,9 +30,8 @@ from pathlib import Path
 
 from outpace.control.auto import AutoControl
 from outpace.control.limits import OFF
-from outpace.core.draft import Drafter
 from outpace.core.sampling import Sampling
-from outpace.core.score import Rows, Runtime, Scores, Traits
+from outpace.core.score import Runtime
 from outpace.drafters.registry import Context, make
 from outpace.engine.engine import Engine
 from outpace.engine.schedule import Budget
@@ -40,45 +40,8 @@ from outpace.errors import CapacityError, OutpaceError
 from outpace.events import Event, RoundsDone
 from outpace.runtimes.toy import TableRuntime, random_table
 
-_WAIT_S = 120.0
+_WAIT_S = 600.0
 _KEPT_TEXTS = 12
-
-
-class SmallPool:
-    """A runtime that has room for so many tokens only, whatever its own pool holds."""
-
-    def __init__(self, runtime: Runtime, tokens: int) -> None:
-        self._runtime, self._tokens = runtime, tokens
-        self.traits: Traits = runtime.traits
-        self._held: dict[int, tuple[int, int]] = {}  # key -> tokens kept, rows reserved
-
-    def open(self, key: int, tokens: Seq[int]) -> int:
-        n_known = self._runtime.open(key, tokens)
-        self._held[key] = (n_known, 0)
-        return n_known
-
-    def reserve(self, key: int, n_rows: int) -> None:
-        kept, _ = self._held[key]
-        others = sum(a + b for k, (a, b) in self._held.items() if k != key)
-        if others + kept + n_rows > self._tokens:
-            raise CapacityError(f"no room for {n_rows} rows more; {self._tokens} tokens in all")
-        self._runtime.reserve(key, n_rows)
-        self._held[key] = (kept, n_rows)
-
-    def extend(self, batch: Seq[Rows]) -> list[Scores]:
-        return self._runtime.extend(batch)
-
-    def keep(self, key: int, rows: Seq[int]) -> None:
-        self._runtime.keep(key, rows)
-        self._held[key] = (self._held[key][0] + len(rows), 0)
-
-    def close(self, key: int) -> None:
-        self._runtime.close(key)
-        self._held.pop(key, None)
-
-    def check_integrity(self) -> None:
-        assert not self._held, f"still held: {self._held}"
-        getattr(self._runtime, "check_integrity", lambda: None)()
 
 
 @dataclass(slots=True)
@@ -242,23 +205,37 @@ def parse(argv: Seq[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def toy(pool_tokens: int) -> Runtime:
+    """A table that has room for so many tokens."""
+    table = random_table(50, seed=3, memory=1, sharpness=3)
+    return TableRuntime(table, vocab_size=50, max_tokens=pool_tokens)
+
+
+def native(args: argparse.Namespace) -> Runtime:
+    """A real model with a pool of its own that small; beginnings are evicted, too."""
+    from outpace.models.pull import default_cache_dir
+    from outpace.models.resolve import resolve
+    from outpace.runtimes.native.load import Wish, load_decoder
+    from outpace.runtimes.native.runtime import NativeRuntime
+
+    files = resolve(args.model, cache_dir=default_cache_dir(os.environ))
+    n_pages = args.pool // Wish().page_size
+    loaded = load_decoder(files, Wish(threads=args.threads, n_pages=n_pages))
+    return NativeRuntime(
+        loaded.decoder,
+        vocab_size=loaded.spec.vocab_size,
+        context_tokens=loaded.spec.context_tokens,
+        eos_ids=frozenset(),
+        digest="soak",
+    )
+
+
 def run(args: argparse.Namespace) -> dict[str, object]:
     """Soak as the command line says."""
-    drafter: Drafter
-    if args.toy:
-        runtime: Runtime = TableRuntime(
-            random_table(50, seed=3, memory=1, sharpness=3), vocab_size=50
-        )
-        drafter = make(args.drafter, Context(target=runtime.traits))
-    else:
-        from outpace.build import RuntimeChoice, load
-
-        model = load(
-            args.model, drafter=args.drafter, choice=RuntimeChoice(threads=args.threads)
-        )  # fmt: skip
-        runtime, drafter = model.runtime, model.drafter
+    runtime = toy(args.pool) if args.toy else native(args)
+    drafter = make(args.drafter, Context(target=runtime.traits))
     engine = Engine(
-        SmallPool(runtime, args.pool),
+        runtime,
         drafter,
         budget=Budget(rows=64, sequences=32, waiting=8),
         control=AutoControl(drafter=drafter.name),
