@@ -129,3 +129,17 @@ def test_off_limits_draft_nothing() -> None:
     for _ in generation:
         pass
     assert generation.completion().stats.drafted == 0
+
+
+def test_an_answer_may_have_to_be_something() -> None:
+    from outpace.text.grammar import spec
+
+    model = small_model()
+    colour = spec.choice(["red", "green", "grey"])
+    done = model.generate("x", grammar=colour, temperature=1.0, seed=1)
+    plain = model.generate("x", grammar=colour, temperature=1.0, seed=1, speculate=False)
+    assert done.text in ("red", "green", "grey")
+    assert done.token_ids == plain.token_ids
+    assert "".join(model.stream("x", grammar=spec.regex("[ab]{4}"))).strip("ab") == ""
+    with pytest.raises(RequestError, match="look-around"):
+        model.generate("x", grammar=spec.regex("(?=a)b"))

@@ -11,10 +11,11 @@ outpace loads nothing heavy; the first `load` does.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from outpace.api import Generation, Model
+    from outpace.api import Model
     from outpace.build import load, wrap
     from outpace.completion import Completion, Stats
     from outpace.core.sampling import Sampling
+    from outpace.generation import Generation
 
 __version__ = "0.1.0.dev0"
 
@@ -22,7 +23,7 @@ _WHERE = {
     "load": "outpace.build",
     "wrap": "outpace.build",
     "Model": "outpace.api",
-    "Generation": "outpace.api",
+    "Generation": "outpace.generation",
     "Completion": "outpace.completion",
     "Stats": "outpace.completion",
     "Sampling": "outpace.core.sampling",

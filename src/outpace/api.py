@@ -1,25 +1,25 @@
 """The Python API: a `Model` answers prompts; a `Generation` is one answer as it grows."""
 
-import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from outpace.completion import Completion, Meter, promise
+from outpace.completion import Completion
 from outpace.control.limits import OFF, Control, Limits
 from outpace.core.draft import Drafter
-from outpace.core.repeat import Round
 from outpace.core.sampling import Rule, Sampling
 from outpace.core.score import Runtime
-from outpace.core.sequence import Sequence
 from outpace.engine.engine import Engine
 from outpace.engine.service import Service
 from outpace.engine.trace import TraceWriter
 from outpace.errors import ConfigError, RequestError
-from outpace.text.stream import StopWatch, TextStream
+from outpace.generation import Generation
+from outpace.text.grammar.spec import GrammarSpec
 from outpace.text.template import ChatTemplate
 from outpace.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from outpace.text.grammar.compile import Grammars
 
 Message = Mapping[str, object]
 # A chat turn as text, a whole conversation, or token ids.
@@ -77,11 +77,24 @@ class Model:
         self.engine = Engine(runtime, drafter, control=make_control(drafter.name, None))
         self._make_control, self._make_drafter = make_control, make_drafter
         self._service: Service | None = None
+        self._grammars: Grammars | None = None
 
     @property
     def drafter(self) -> Drafter:
         """What guesses for this model."""
         return self.engine.drafter
+
+    @property
+    def grammars(self) -> "Grammars":
+        """Makes masks for structured outputs; `mask` may take long, and any thread may call it."""
+        if self._grammars is None:
+            from outpace.text.grammar.compile import Grammars
+
+            traits = self.runtime.traits
+            self._grammars = Grammars(
+                self.tokenizer, vocab_size=traits.vocab_size, eos_ids=traits.eos_ids
+            )
+        return self._grammars
 
     def encode(self, prompt: Prompt, *, raw: bool = False, system: str | None = None) -> list[int]:
         """Token ids of a prompt: through the chat template, or as plain text with raw=True.
@@ -118,17 +131,24 @@ class Model:
         *,
         raw: bool = False,
         system: str | None = None,
+        grammar: GrammarSpec | None = None,
         limits: Limits | None = None,
         trace: TraceWriter | None = None,
-    ) -> "Generation":
-        """Begin an answer; iterate over it for text, then ask it for its `completion()`."""
+    ) -> Generation:
+        """Begin an answer; iterate over it for text, then ask it for its `completion()`.
+
+        grammar: what the answer must be (`outpace.text.grammar.spec`).
+        """
         if self._service is not None and self._service.health().state in ("running", "draining"):
             raise RequestError(
                 f"{self.name} is being served by a thread of its own; submit to that service, or "
                 "shut it down first"
             )
         ids = self.encode(prompt, raw=raw, system=system)
-        return Generation(self, ids, sampling, limits=limits, trace=trace)
+        mask = None
+        if grammar is not None:
+            mask = self.grammars.mask(grammar, stop_token_ids=sampling.stop_token_ids)
+        return Generation(self, ids, sampling, mask=mask, limits=limits, trace=trace)
 
     def generate(
         self,
@@ -136,18 +156,22 @@ class Model:
         *,
         raw: bool = False,
         system: str | None = None,
+        grammar: GrammarSpec | None = None,
         speculate: bool = True,
         **options: Unpack[SamplingOptions],
     ) -> Completion:
         """Answer a prompt. Options are the fields of `outpace.Sampling`.
 
-        speculate: False decodes plainly; the text (or its law) is the same.
+        grammar: what the answer must be (`outpace.text.grammar.spec`). speculate: False decodes
+        plainly; the text (or its law) is the same.
 
         Raises:
             RequestError: this request cannot be run; the model is unharmed.
         """
         limits = None if speculate else OFF
-        generation = self.start(prompt, Sampling(**options), raw=raw, system=system, limits=limits)
+        generation = self.start(
+            prompt, Sampling(**options), raw=raw, system=system, grammar=grammar, limits=limits
+        )
         for _ in generation:
             pass
         return generation.completion()
@@ -158,12 +182,15 @@ class Model:
         *,
         raw: bool = False,
         system: str | None = None,
+        grammar: GrammarSpec | None = None,
         speculate: bool = True,
         **options: Unpack[SamplingOptions],
     ) -> Iterator[str]:
         """Like `generate`, but yields the text piece by piece, in whole characters."""
         limits = None if speculate else OFF
-        yield from self.start(prompt, Sampling(**options), raw=raw, system=system, limits=limits)
+        yield from self.start(
+            prompt, Sampling(**options), raw=raw, system=system, grammar=grammar, limits=limits
+        )
 
     def engine_with(self, drafter: str, limits: Limits | None = None) -> Engine:
         """Another engine on these weights, for comparisons: its drafter is new, and what was
@@ -200,100 +227,3 @@ class Model:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class Generation:
-    """One answer as it grows: an iterator of text pieces. `close` it to stop early."""
-
-    def __init__(
-        self,
-        model: Model,
-        prompt_ids: list[int],
-        sampling: Sampling,
-        *,
-        limits: Limits | None,
-        trace: TraceWriter | None,
-    ) -> None:
-        self._model = model
-        self._meter = Meter(load_s=model.load_s)
-        self._trace = trace
-        self._text: list[str] = []
-        self._fresh: list[str] = []
-        self._n_rounds = 0
-        self._stream = TextStream(model.tokenizer, stop=sampling.stop)
-        self._total_s = 0.0
-        self._guesses = limits is None or limits.max_nodes > 0
-        self.sequence: Sequence = model.engine.add(
-            prompt_ids,
-            sampling,
-            seed=secrets.randbits(63),
-            limits=limits,
-            stops=StopWatch(model.tokenizer, sampling.stop) if sampling.stop else None,
-            traced=trace is not None,
-            sink=self._take,
-        )
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            while self.sequence.finish is None or self._fresh:
-                piece = self._step()
-                if piece:
-                    yield piece
-        finally:
-            self.close()
-
-    def _step(self) -> str:
-        """Advance the engine (and every answer open on it) until this one has news."""
-        began = time.perf_counter()
-        n_before = self._n_rounds
-        while self._n_rounds == n_before and self.sequence.finish is None:
-            self._model.engine.step()
-        pieces, self._fresh = "".join(self._fresh), []
-        self._total_s += time.perf_counter() - began
-        if self.sequence.error is not None:
-            raise self.sequence.error
-        return pieces
-
-    def _take(self, done: Round) -> None:
-        """The engine's word of one round; may come while another answer is being read."""
-        self._n_rounds += 1
-        self._meter.add(done)
-        if self._trace is not None:
-            self._trace.round(done)
-        piece = self._stream.push(done.emitted)
-        if done.finish is not None:
-            piece += self._stream.flush()
-        self._text.append(piece)
-        self._fresh.append(piece)
-
-    def close(self) -> None:
-        """Stop here and free what the answer held; what was written stays."""
-        self._text.append(self._stream.flush())
-        self._model.engine.abort(self.sequence)
-        if self._trace is not None:
-            self._trace.end(self.sequence)
-
-    @property
-    def text(self) -> str:
-        """The text so far, in whole characters."""
-        return "".join(self._text)
-
-    def completion(self) -> Completion:
-        """What was written so far, and what it cost."""
-        seq, model = self.sequence, self._model
-        return Completion(
-            text=self.text,
-            token_ids=tuple(seq.output),
-            finish_reason=seq.finish or "abort",
-            prompt_tokens=seq.n_prompt,
-            model=model.name,
-            runtime=model.runtime.traits.name,
-            drafter=model.drafter.name if self._guesses else "none",
-            rule=self._meter.rule(),
-            seed=seq.seed,
-            promise=promise(
-                same_text=seq.sampling.same_text,
-                row_invariant=model.runtime.traits.row_invariant,
-            ),
-            stats=self._meter.stats(self._total_s),
-        )

@@ -27,8 +27,9 @@ from outpace.cli.terminal import say
 from outpace.errors import RequestError
 
 if TYPE_CHECKING:
-    from outpace.api import Generation, Message, Model
+    from outpace.api import Message, Model
     from outpace.core.sampling import Sampling
+    from outpace.generation import Generation
 
 _HELP = "/clear forgets the conversation, /quit leaves; Ctrl-C stops an answer"
 

@@ -9,14 +9,17 @@ import typer
 
 from outpace.cli.options import (
     DEFAULT_MODEL,
+    ChoiceOption,
     DepthOption,
     DeviceOption,
     DrafterOption,
+    JsonSchemaOption,
     LoadOptions,
     MaxTokensOption,
     MinPOption,
     ModelOption,
     NodesOption,
+    RegexOption,
     RuleOption,
     RuntimeOption,
     SeedOption,
@@ -29,15 +32,18 @@ from outpace.cli.options import (
     WeightsOption,
     open_model,
     parse_bias,
+    parse_grammar,
 )
 from outpace.cli.terminal import free_path, print_json, read_stdin, say
 from outpace.errors import RequestError
 
 if TYPE_CHECKING:
-    from outpace.api import Generation, Model
+    from outpace.api import Model
     from outpace.completion import Completion, Stats
     from outpace.core.sampling import Rule, Sampling
     from outpace.engine.trace import TraceWriter
+    from outpace.generation import Generation
+    from outpace.text.grammar.spec import GrammarSpec
 
 
 def generate(
@@ -61,6 +67,9 @@ def generate(
     ignore_eos: Annotated[
         bool, typer.Option("--ignore-eos", help="Go on past the model's end of text.")
     ] = False,
+    json_schema: JsonSchemaOption = None,
+    regex: RegexOption = None,
+    choice: ChoiceOption = None,
     raw: Annotated[bool, typer.Option("--raw", help="No chat template.")] = False,
     system: SystemOption = None,
     rule: RuleOption = None,
@@ -102,12 +111,13 @@ def generate(
         raise RequestError("the prompt is empty; give at least one character")
     if trace is not None:
         free_path(trace)
+    grammar = parse_grammar(json_schema, regex, choice)
     options = LoadOptions(
         model=model, drafter=drafter, runtime=runtime, weights=weights, device=device,
         threads=threads, depth=depth, nodes=nodes,
     )  # fmt: skip
     with open_model(options) as opened:
-        job = _Job(opened, text, sampling, raw=raw, system=system, trace=trace)
+        job = _Job(opened, text, sampling, grammar, raw=raw, system=system, trace=trace)
         return job.run(compare=compare, as_json=as_json)
 
 
@@ -115,12 +125,12 @@ class _Job:
     """One prompt on one open model."""
 
     def __init__(
-        self, model: "Model", text: str, sampling: "Sampling", *, raw: bool, system: str | None,
-        trace: Path | None,
+        self, model: "Model", text: str, sampling: "Sampling", grammar: "GrammarSpec | None", *,
+        raw: bool, system: str | None, trace: Path | None,
     ) -> None:  # fmt: skip
         self._model = model
         self._ids = model.encode(text, raw=raw, system=system)
-        self._sampling = sampling
+        self._sampling, self._grammar = sampling, grammar
         self._trace = trace
 
     def run(self, *, compare: bool, as_json: bool) -> int:
@@ -148,8 +158,9 @@ class _Job:
         writer = self._writer() if not plain else None
         try:
             generation = self._model.start(
-                self._ids, self._sampling, limits=OFF if plain else None, trace=writer
-            )
+                self._ids, self._sampling, grammar=self._grammar,
+                limits=OFF if plain else None, trace=writer,
+            )  # fmt: skip
             interrupted = _write_out(generation, echo=echo)
         finally:
             if writer is not None:
@@ -181,7 +192,7 @@ class _Job:
 
         for limits in (None, OFF):
             sampling = replace(self._sampling, max_tokens=8, min_tokens=0)
-            for _ in self._model.start(self._ids, sampling, limits=limits):
+            for _ in self._model.start(self._ids, sampling, grammar=self._grammar, limits=limits):
                 pass
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from outpace.errors import RequestError
 if TYPE_CHECKING:
     from outpace.api import Model
     from outpace.control.limits import Limits
+    from outpace.text.grammar.spec import GrammarSpec
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -37,6 +39,11 @@ MinPOption = Annotated[float, typer.Option(help="Share of the likeliest; 0 = all
 SeedOption = Annotated[int | None, typer.Option(help="Same seed, same text.")]
 RuleOption = Annotated[str | None, typer.Option(help=f"Acceptance rule: {', '.join(RULES)}.")]
 StopOption = Annotated[list[str] | None, typer.Option(help="Stop before this string; repeatable.")]
+JsonSchemaOption = Annotated[
+    Path | None, typer.Option("--json-schema", help="The answer is JSON that this file describes.")
+]
+RegexOption = Annotated[str | None, typer.Option(help="The answer matches this, from end to end.")]
+ChoiceOption = Annotated[list[str] | None, typer.Option(help="The answer is this; repeatable.")]
 MaxTokensOption = Annotated[int, typer.Option("--max-tokens", "-n", help="Longest answer.")]
 
 
@@ -102,3 +109,28 @@ def parse_bias(pairs: list[str] | None) -> Mapping[int, float]:
                 f"--logit-bias {pair!r}; allowed: TOKEN_ID=NUMBER, for example 42=-5"
             ) from None
     return bias
+
+
+def parse_grammar(
+    json_schema: Path | None, regex: str | None, choice: list[str] | None
+) -> "GrammarSpec | None":
+    """--json-schema, --regex and --choice -> what the answer must be; None = any text.
+
+    Raises:
+        RequestError: a file that cannot be read or is no schema, or more than one of them.
+    """
+    from outpace.text.grammar import spec
+
+    given = {"--json-schema": json_schema, "--regex": regex, "--choice": choice or None}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise RequestError(f"{' and '.join(names)} both shape the answer; give one of them")
+    if json_schema is not None:
+        try:
+            text = json_schema.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RequestError(f"--json-schema: cannot read {json_schema} ({error})") from None
+        return spec.json_schema(text, name="--json-schema")
+    if regex is not None:
+        return spec.regex(regex, name="--regex")
+    return spec.choice(choice, name="--choice") if choice else None
