@@ -12,7 +12,10 @@ import httpx
 import uvicorn
 
 from outpace.api import Model
+from outpace.control.limits import Limits
+from outpace.core.draft import Drafter
 from outpace.engine.engine import Engine
+from outpace.engine.schedule import Budget
 from outpace.engine.service import Service
 from outpace.server.app import create_app
 from outpace.server.run import address_of, listen
@@ -109,7 +112,9 @@ def running(model: Model | None = None, settings: Settings | None = None) -> Ite
         assert not thread.is_alive()
 
 
-def limited(model: Model, **limits: Any) -> Model:
-    """The same model with another engine."""
-    model.engine = Engine(model.runtime, model.drafter, **limits)
-    return model
+def limited(model: Model, *, drafter: Drafter | None = None, budget: Budget | None = None) -> None:
+    """Give a model another engine."""
+    model.engine = Engine(
+        model.runtime, drafter or model.drafter, limits=Limits(max_nodes=4, max_depth=4),
+        budget=budget,
+    )  # fmt: skip

@@ -16,6 +16,7 @@ from outpace import __version__
 from outpace.cli.batch import batch
 from outpace.cli.bench import bench
 from outpace.cli.chat import chat
+from outpace.cli.check_endpoint import check_endpoint
 from outpace.cli.doctor import doctor
 from outpace.cli.explain import explain
 from outpace.cli.generate import generate
@@ -39,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Faster text from language models, without changing a single probability.",
 )
-for command in (generate, chat, serve, pull, batch, bench, replay, explain, doctor):
+for command in (generate, chat, serve, pull, batch, bench, replay, explain, check_endpoint, doctor):
     app.command()(command)
 
 

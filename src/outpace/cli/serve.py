@@ -148,7 +148,6 @@ def _run(found: dict[str, Found], settings: "Settings") -> None:
         model=get["model"], drafter=get["drafter"], runtime=get["runtime"], weights=get["weights"],
         device=get["device"], threads=get["threads"], depth=get["depth"], nodes=get["nodes"],
     )  # fmt: skip
-    from outpace.engine.service import Service
     from outpace.server.log import log_to_stderr
     from outpace.server.run import serve as run
 
@@ -160,5 +159,4 @@ def _run(found: dict[str, Found], settings: "Settings") -> None:
             f"context {traits.context_tokens} tokens, "
             + (f"{len(settings.api_keys)} API keys" if settings.api_keys else "no API key")
         )
-        service = Service(model.engine)
-        run(model, service, settings, ready=lambda url: say(f"listening on {url}/v1"))
+        run(model, model.serve(), settings, ready=lambda url: say(f"listening on {url}/v1"))

@@ -65,7 +65,6 @@ def create_app(model: Model, service: Service, settings: Settings) -> FastAPI:
     app.add_exception_handler(Problem, _refuse)
     app.add_exception_handler(OutpaceError, _refuse)
     app.add_exception_handler(HTTPException, _refuse_http)
-    app.add_exception_handler(Exception, _refuse)
     app.add_middleware(AccessLog, answered=meters.answered)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
     return app

@@ -16,6 +16,8 @@ from typing import Any, Final
 from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from outpace.server.wire.problems import problem_of
+
 LOG: Final = logging.getLogger("outpace.server")
 _NOTES: Final = "outpace.notes"
 _ID: Final = re.compile(rb"^[A-Za-z0-9._:-]{1,128}$")
@@ -61,6 +63,11 @@ class AccessLog:
 
         try:
             await self._app(scope, receive, told)
+        except Exception as error:
+            LOG.exception("a bug: %s", type(error).__name__, extra={"facts": notes})
+            if status:  # too late for another
+                raise
+            await problem_of(error).response()(scope, receive, told)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             status = status or 499  # nothing was sent: the client had left

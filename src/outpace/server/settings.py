@@ -10,27 +10,33 @@ from outpace.errors import ConfigError
 MetricsLevel = Literal["none", "summary", "detailed"]
 
 
+_POSITIVE = ("body_bytes", "choices", "in_flight", "body_s", "send_s", "biases", "stop_chars")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """What one request, and one caller, may ask for.
 
     body_bytes: the JSON document. prompt_tokens: None = what the model reads. choices: answers of
-    one request, prompts times n. top_logprobs: alternatives per token. in_flight: requests of one
-    key at a time. requests_per_minute: of one key; 0 = any number. body_s: time to send a body.
-    send_s: how long a reader may leave a piece unread.
+    one request, prompts times n. top_logprobs: alternatives per token. biases: entries of
+    logit_bias, and of stop_token_ids. stop_chars: of all stop strings together. in_flight:
+    requests of one key at a time. requests_per_minute: of one key; 0 = any number. body_s: time
+    to send a body. send_s: how long a reader may leave a piece unread.
     """
 
     body_bytes: int = 8 << 20
     prompt_tokens: int | None = None
     choices: int = 64
     top_logprobs: int = 20
+    biases: int = 1024
+    stop_chars: int = 16_384
     in_flight: int = 128
     requests_per_minute: int = 0
     body_s: float = 30.0
     send_s: float = 60.0
 
     def __post_init__(self) -> None:
-        for name in ("body_bytes", "choices", "in_flight", "body_s", "send_s"):
+        for name in _POSITIVE:
             _require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
         for name in ("top_logprobs", "requests_per_minute"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")

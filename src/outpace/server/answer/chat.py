@@ -38,7 +38,7 @@ class ChatForm:
             fields["tool_calls"] = [_tool_call(call, None) for call in calls]
         return self._finished(
             answer,
-            [token for piece in pieces for token in piece.tokens],
+            pieces,
             message=ChatMessage(role="assistant", refusal=None, **fields),
             logprobs=self._logprobs([report for piece in pieces for report in piece.logprobs]),
         )
@@ -53,7 +53,8 @@ class ChatForm:
         ended = piece.finish is not None
         words, calls = self._read(answer, piece.text, ended=ended)
         n_before = self._n_calls(answer) - len(calls)
-        if not (words or calls or ended or piece.logprobs or self._job.show.token_ids):
+        beside = answer.beside([piece])
+        if not (words or calls or ended or piece.logprobs or beside):
             return None
         fields: dict[str, Any] = {}
         if words or not (calls or ended):
@@ -62,10 +63,9 @@ class ChatForm:
             fields["tool_calls"] = [_tool_call(c, n_before + i) for i, c in enumerate(calls)]
         delta, logprobs = ChatMessage(**fields), self._logprobs(piece.logprobs)
         if ended:
-            return self._finished(answer, piece.tokens, delta=delta, logprobs=logprobs)
-        more: dict[str, Any] = {"token_ids": list(piece.tokens)} if self._job.show.token_ids else {}
+            return self._finished(answer, [piece], delta=delta, logprobs=logprobs)
         return Choice(
-            index=answer.index, delta=delta, logprobs=logprobs, finish_reason=None, **more
+            index=answer.index, delta=delta, logprobs=logprobs, finish_reason=None, **beside
         )  # fmt: skip
 
     def extras(self, answers: Seq[Answer]) -> dict[str, Any]:
@@ -78,14 +78,16 @@ class ChatForm:
             found["prompt_logprobs"] = self._speller.prompt(answers[0].prompt, reports)
         return found
 
-    def _finished(self, answer: Answer, tokens: Seq[int], **fields: Any) -> Choice:
-        if self._job.show.token_ids:
-            fields["token_ids"] = list(tokens)
+    def _finished(self, answer: Answer, pieces: Seq[Piece], **fields: Any) -> Choice:
         reason = answer.reason()
         if reason == "stop" and self._n_calls(answer):
             reason = "tool_calls"
         return Choice(
-            index=answer.index, finish_reason=reason, stop_reason=answer.stop_reason(), **fields
+            index=answer.index,
+            finish_reason=reason,
+            stop_reason=answer.stop_reason(),
+            **fields,
+            **answer.beside(pieces),
         )
 
     def _read(self, answer: Answer, text: str, *, ended: bool) -> tuple[str, list[Call]]:

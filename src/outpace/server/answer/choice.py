@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from collections.abc import Sequence as Seq
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from outpace.core.score import TokenLogprobs
 from outpace.core.sequence import Finish
@@ -33,12 +34,16 @@ _REASONS: dict[Finish, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What came since the last one; with `finish`, the answer is complete."""
+    """What came since the last one; with `finish`, the answer is complete.
+
+    rounds: how many tokens each round gave, where that was asked.
+    """
 
     text: str
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...]
     finish: Finish | None
+    rounds: tuple[int, ...] = ()
 
 
 class Answer:
@@ -49,6 +54,7 @@ class Answer:
         self.job = job
         self.stream = stream
         self.n_tokens = 0
+        self._n_rounds = 0
         self.finish: Finish | None = None
         self._tokenizer = tokenizer
         self._text = self._new_text(job.sampling.stop)
@@ -74,13 +80,37 @@ class Answer:
                 continue
             reports = self.stream.sequence.logprobs[at : self.n_tokens]
             yield Piece(
-                text=text, tokens=chunk.tokens, logprobs=tuple(reports), finish=chunk.finish
+                text=text,
+                tokens=chunk.tokens,
+                logprobs=tuple(reports),
+                finish=chunk.finish,
+                rounds=self._rounds(len(chunk.tokens)),
             )
+
+    def _rounds(self, n_tokens: int) -> tuple[int, ...]:
+        """The rounds that gave the last n tokens: a chunk is always made of whole ones."""
+        if not self.job.show.rounds:
+            return ()
+        sizes = self.stream.times.chunk_tokens
+        first = self._n_rounds
+        while n_tokens > 0:
+            n_tokens -= sizes[self._n_rounds]
+            self._n_rounds += 1
+        return sizes[first : self._n_rounds]
 
     @property
     def n_shown(self) -> int:
         """Tokens of the answer that the client gets, and pays for."""
         return 0 if self.job.show.nothing_new else self.n_tokens
+
+    def beside(self, pieces: Seq[Piece]) -> dict[str, Any]:
+        """What is told of some pieces beside their text: ids and rounds, as asked."""
+        told: dict[str, Any] = {}
+        if self.job.show.token_ids:
+            told["token_ids"] = [token for piece in pieces for token in piece.tokens]
+        if self.job.show.rounds:
+            told["rounds"] = [size for piece in pieces for size in piece.rounds]
+        return told
 
     def reason(self) -> str | None:
         """`finish_reason`, None while it grows."""

@@ -32,9 +32,9 @@ class CompletionForm:
         told_ids, told = tokens, reports
         if echo:
             told_ids, told = [*answer.prompt, *tokens], [*self._prompt_reports(answer), *reports]
-        fields: dict[str, Any] = {}
+        fields = answer.beside(pieces)
         if job.show.token_ids:
-            fields = {"token_ids": tokens, "prompt_token_ids": list(answer.prompt)}
+            fields["prompt_token_ids"] = list(answer.prompt)
         if job.show.prompt_logprobs:
             known = answer.stream.sequence.prompt_logprobs
             fields["prompt_logprobs"] = self._speller.prompt(answer.prompt, known)
@@ -64,11 +64,9 @@ class CompletionForm:
     def delta(self, answer: Answer, piece: Piece) -> Choice | None:
         """The next words."""
         ended = piece.finish is not None
-        if not (piece.text or ended or piece.logprobs or self._job.show.token_ids):
+        more = answer.beside([piece])
+        if not (piece.text or ended or piece.logprobs or more):
             return None
-        more: dict[str, Any] = {}
-        if self._job.show.token_ids:
-            more["token_ids"] = list(piece.tokens)
         if ended:
             more["stop_reason"] = answer.stop_reason()
         return Choice(

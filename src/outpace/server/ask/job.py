@@ -14,7 +14,7 @@ class Show:
     """What of an answer is shown, and how.
 
     continues: the text continues its prompt (a tokenizer's own first space stays). special:
-    control tokens are spelled out. token_ids: beside the text. ids_as_tokens: tokens in
+    control tokens are spelled out. token_ids, rounds: beside the text. ids_as_tokens: tokens in
     log-probabilities read `token_id:42`. echo: the prompt comes first. prompt_logprobs: reports on
     the prompt, apart from those an echo needs. nothing_new: only the prompt was wanted.
     """
@@ -22,6 +22,7 @@ class Show:
     continues: bool = False
     special: bool = False
     token_ids: bool = False
+    rounds: bool = False
     ids_as_tokens: bool = False
     echo: bool = False
     prompt_logprobs: bool = False

@@ -9,6 +9,8 @@ from outpace.server.served import Served
 from outpace.server.wire.problems import bad
 from outpace.server.wire.requests import ChatRequest, CompletionRequest, Message, TokenizeRequest
 
+# No vocabulary's tokens are longer on average, whatever the text.
+_MOST_BYTES_PER_TOKEN = 128
 # What a template is given by the server itself.
 _RESERVED = frozenset(("messages", "tools", "add_generation_prompt", "documents"))
 
@@ -39,7 +41,7 @@ def chat_prompt(
         tools=[tool.model_dump(exclude_unset=True) for tool in tools] if tools else None,
         extra=extra,
     )
-    return served.model.tokenizer.encode_rendered(text)
+    return encoded(text, served)
 
 
 def text_prompts(request: CompletionRequest, served: Served) -> list[list[int]]:
@@ -76,12 +78,28 @@ def check_prompt(prompt: tuple[int, ...], served: Served) -> None:
         )
 
 
+def encoded(text: str, served: Served, *, bos: bool = True) -> list[int]:
+    """A text's ids; one that cannot fit is refused before the work.
+
+    Raises:
+        Problem: a text too long for any number of tokens the model reads.
+    """
+    most = served.model.runtime.traits.context_tokens * _MOST_BYTES_PER_TOKEN
+    if len(text) > most:
+        raise bad(
+            f"the prompt has {len(text)} characters; at {_MOST_BYTES_PER_TOKEN} a token, the "
+            f"model's context ends after {most}",
+            code="context_length_exceeded",
+        )
+    return served.model.tokenizer.encode(text, special=True, bos=bos)
+
+
 def _ids(prompt: str | list[int], served: Served, *, bos: bool) -> list[int]:
     if not prompt:
         raise bad("a prompt is empty; send at least one character or token id", param="prompt")
     if isinstance(prompt, list):
         return prompt
-    return served.model.tokenizer.encode(prompt, special=True, bos=bos)
+    return encoded(prompt, served, bos=bos)
 
 
 def _turn(index: int, message: Message) -> Mapping[str, object]:

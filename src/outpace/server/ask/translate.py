@@ -45,6 +45,7 @@ def chat_job(request: ChatRequest, served: Served) -> Job:
     show = Show(
         special=request.skip_special_tokens is False,
         token_ids=bool(request.return_token_ids),
+        rounds=bool(request.return_rounds),
         ids_as_tokens=bool(request.return_tokens_as_token_ids),
     )
     return _job(request, served, [prompt], sampling, show, tools)
@@ -72,6 +73,7 @@ def completion_job(request: CompletionRequest, served: Served) -> Job:
         continues=True,
         special=request.skip_special_tokens is False,
         token_ids=bool(request.return_token_ids),
+        rounds=bool(request.return_rounds),
         ids_as_tokens=bool(request.return_tokens_as_token_ids),
         echo=bool(request.echo),
         prompt_logprobs=request.prompt_logprobs is not None,
@@ -104,7 +106,7 @@ def _sampling(
     request: GenerationRequest, *, max_tokens: int | None, logprobs: int | None
 ) -> Sampling:
     """A null is the default, as in OpenAI's API."""
-    stop = request.stop or ()
+    stop = () if request.stop is None else request.stop
     seed = request.seed
     return Sampling(
         temperature=1.0 if request.temperature is None else request.temperature,
@@ -161,7 +163,7 @@ def _job(
         sampling=sampling,
         n=request.n or 1,
         limits=parse_speculation(request.speculation or "auto"),
-        make_mask=grammar_for(request),
+        make_mask=grammar_for(request, served),
         show=show,
         metrics=request.speculation_metrics or served.settings.metrics,
         stream=stream,
@@ -189,6 +191,15 @@ def _check_bounds(job: Job, served: Served) -> None:
                 f"{name} asks for {asked} alternatives per token; at most {bounds.top_logprobs}",
                 param=name,
             )
+    sampling = job.sampling
+    for name, found, most in (
+        ("logit_bias", len(sampling.logit_bias), bounds.biases),
+        ("stop_token_ids", len(sampling.stop_token_ids), bounds.biases),
+        ("stop", sum(len(word) for word in sampling.stop), bounds.stop_chars),
+    ):
+        if found > most:
+            what = "characters" if name == "stop" else "entries"
+            raise bad(f"{name} has {found} {what}; at most {most} are taken", param=name)
     for prompt in job.prompts:
         check_prompt(prompt, served)
 

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Final, TypeVar
 
 from fastapi import APIRouter, Request, Response
+from pydantic_core import to_json
 
 from outpace.errors import OutpaceError
 from outpace.server.access import admit
@@ -21,10 +22,11 @@ from outpace.server.answer.choice import Answer, end, start
 from outpace.server.answer.completion import CompletionForm
 from outpace.server.answer.logprobs import Speller
 from outpace.server.answer.writer import Writer
+from outpace.server.ask.grammar import wants_grammar
 from outpace.server.ask.job import Job
 from outpace.server.ask.translate import chat_job, completion_job
 from outpace.server.limits import Lease
-from outpace.server.log import note
+from outpace.server.log import LOG, note
 from outpace.server.served import Served
 from outpace.server.sse import DONE, EventStream, event, gone
 from outpace.server.wire.body import parse, read_bytes
@@ -33,7 +35,7 @@ from outpace.server.wire.requests import ChatRequest, CompletionRequest, Generat
 from outpace.server.wire.responses import Response as Document
 
 T = TypeVar("T", bound=GenerationRequest)
-# Larger bodies are tokenised in a thread, so that others are not kept waiting.
+# Longer bodies are tokenised in a thread, so that others are not kept waiting.
 _LONG_BODY_BYTES: Final = 32_768
 
 
@@ -62,7 +64,7 @@ async def _respond(
     try:
         data = await read_bytes(request, served.settings)
         asked = parse(data, shape, served.settings)
-        if len(data) > _LONG_BODY_BYTES:
+        if len(data) > _LONG_BODY_BYTES or wants_grammar(asked):
             job = await asyncio.to_thread(make_job, asked, served)
         else:
             job = make_job(asked, served)
@@ -125,7 +127,10 @@ async def _events(writer: Writer, answers: Seq[Answer]) -> AsyncGenerator[bytes,
                 yield event(_json(chunk))
     except OutpaceError as error:
         # The status is sent; an event is the only way left to say it. Never silence.
-        yield event(_dump(problem_of(error).body()))
+        yield event(to_json(problem_of(error).body()))
+    except Exception as error:
+        LOG.exception("a bug in a stream: %s", type(error).__name__)
+        yield event(to_json(problem_of(error).body()))
     yield DONE
 
 
@@ -145,9 +150,3 @@ def _over(request: Request, served: Served, answers: list[Answer], lease: Lease)
 
 def _json(document: Document) -> bytes:
     return document.model_dump_json(exclude_unset=True).encode()
-
-
-def _dump(document: dict[str, object]) -> bytes:
-    from pydantic_core import to_json
-
-    return to_json(document)

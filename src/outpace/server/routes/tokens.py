@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 
 from outpace.server.access import identify
-from outpace.server.ask.prompts import chat_prompt
+from outpace.server.ask.prompts import chat_prompt, encoded
 from outpace.server.served import Served
 from outpace.server.wire.body import parse, read_bytes
 from outpace.server.wire.problems import Problem, bad
@@ -86,7 +86,7 @@ def _ids(asked: TokenizeRequest, served: Served) -> list[int]:
         raise _either()
     if asked.prompt is not None:
         bos = asked.add_special_tokens is not False
-        return served.model.tokenizer.encode(asked.prompt, special=True, bos=bos)
+        return encoded(asked.prompt, served, bos=bos)
     return chat_prompt(asked, served, with_tools=bool(asked.tools))
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json
+from starlette.requests import ClientDisconnect
 
 from outpace.server.settings import Settings
 from outpace.server.wire.problems import Problem, bad
@@ -31,6 +32,9 @@ NEUTRAL: Final[Mapping[str, tuple[object, ...]]] = {
 # Labels for the provider's own books; nothing here depends on them.
 LABELS: Final = frozenset(("user", "metadata", "safety_identifier", "prompt_cache_key"))
 _MOST_NAMED = 5
+# A body that is too large is read on, and thrown away, up to so many times the limit: a client
+# that is cut off in the middle of sending sees a broken connection and not the reason.
+_READ_TIMES = 8
 
 
 async def read_bytes(request: Request, settings: Settings) -> bytes:
@@ -48,32 +52,31 @@ async def read_bytes(request: Request, settings: Settings) -> bytes:
             code="unsupported_media_type",
         )
     limit = settings.bounds.body_bytes
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > limit:
-        raise _too_large(announced, limit)
-    data = bytearray()
+    data, n_read = bytearray(), 0
     try:
         async with asyncio.timeout(settings.bounds.body_s):
             async for chunk in request.stream():
-                data += chunk
-                if len(data) > limit:
-                    raise _too_large("more", limit)
+                n_read += len(chunk)
+                if n_read <= limit:
+                    data += chunk
+                elif n_read > _READ_TIMES * limit:
+                    break
+    except ClientDisconnect:
+        raise Problem(status=499, message="the client left before its body was complete") from None
     except TimeoutError:
         raise Problem(
             status=408,
             message=f"the body was not complete after {settings.bounds.body_s:g} s",
             code="timeout",
         ) from None
+    if n_read > limit:
+        raise Problem(
+            status=413,
+            message=f"the body has {n_read} bytes or more; at most {limit} are taken",
+            code="body_too_large",
+            headers={"Connection": "close"},
+        )
     return bytes(data)
-
-
-def _too_large(found: str, limit: int) -> Problem:
-    return Problem(
-        status=413,
-        message=f"the body has {found} bytes; at most {limit} are read",
-        code="body_too_large",
-        headers={"Connection": "close"},
-    )
 
 
 def parse(data: bytes, shape: type[T], settings: Settings) -> T:

@@ -32,8 +32,9 @@ class StreamOptions(BaseModel):
 class GenerationRequest(BaseModel):
     """What chat and plain completions share.
 
-    speculation: off, auto or fixed:N. metrics: how much the response says of it. Beyond OpenAI's
-    fields the names are those of vLLM.
+    speculation: off, auto or fixed:N. speculation_metrics: how much the response says of it.
+    return_rounds: how many tokens each round gave (its last one is the target's own, those before
+    it are guesses that were kept). Beyond OpenAI's fields the other names are vLLM's.
     """
 
     model_config = _CONFIG
@@ -60,6 +61,7 @@ class GenerationRequest(BaseModel):
     skip_special_tokens: bool | None = True
     return_token_ids: bool | None = False
     return_tokens_as_token_ids: bool | None = False
+    return_rounds: bool | None = False
     speculation: str | None = "auto"
     speculation_metrics: MetricsLevel | None = None
     response_format: dict[str, Any] | None = None

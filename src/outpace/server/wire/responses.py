@@ -105,7 +105,7 @@ class ChatMessage(BaseModel):
 class Choice(BaseModel):
     """One answer, or what a chunk adds to it: `message` or `delta` in chats, else `text`.
 
-    stop_reason: the stop string or token id that ended it.
+    stop_reason: the stop string or token id that ended it. rounds: tokens of each round.
     """
 
     model_config = _CONFIG
@@ -118,6 +118,7 @@ class Choice(BaseModel):
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     token_ids: list[int] | None = None
+    rounds: list[int] | None = None
     prompt_token_ids: list[int] | None = None
     prompt_logprobs: list[dict[str, PromptLogprob] | None] | None = None
 
