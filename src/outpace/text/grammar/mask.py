@@ -90,12 +90,15 @@ class GrammarMask(TokenMask):
         bits = self._bits.get(path)
         if bits is None:
             bits = self._bits[path] = self._compute(path)
-        flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
-        row_V = np.zeros(self._vocab_size, np.bool_)
-        n = min(self._n_words, self._vocab_size)
-        row_V[:n] = flags[:n]
-        if flags[self._n_words]:
-            row_V[self._end_ids] = True
+        n = self._n_words
+        flags = np.unpackbits(
+            np.frombuffer(bits, np.uint8), bitorder="little", count=max(self._vocab_size, n + 1)
+        )
+        may_end = flags[n]
+        flags[n:] = 0  # padding
+        if may_end:
+            flags[self._end_ids] = 1
+        row_V = flags[: self._vocab_size].view(np.bool_)
         return torch.from_numpy(row_V)
 
     def accepts(self, guesses: Seq[int], token: int) -> bool:
