@@ -11,6 +11,9 @@ from llguidance import LLTokenizer, TokenizerWrapper
 from outpace.text.tokenizer import Tokenizer
 
 END = b"<end of the grammar>"
+# Sets of tokens the library looks at as one where a grammar takes them all or none: its own (for
+# strings), and words: measured, a mask of a regex of words then takes 7 us in place of 200.
+SLICES = (*LLTokenizer.general_slices(), r"[a-z]+", r" [a-z]+", r"[a-z ]+")
 
 
 class Words:
@@ -25,7 +28,7 @@ class Words:
         self.bos_token_id: int | None = None
         # Control tokens are no text, though their names could be spelled.
         self.special_token_ids = [*sorted(tokenizer.special_ids), self.end_id]
-        self.trie = LLTokenizer(TokenizerWrapper(self), eos_token=self.end_id)
+        self.trie = LLTokenizer(TokenizerWrapper(self), eos_token=self.end_id, slices=list(SLICES))
 
     def __call__(self, data: bytes | str) -> list[int]:
         """The tokens a model would write `data` with; where the grammar leaves one way, its way.
