@@ -37,6 +37,7 @@ KEYS: Final = (
     Key(name="log_level", kind="text", default="info", meaning="debug, info, warning or error"),
     Key(name="log_prompts", kind="switch", default=False, meaning="logs contain request bodies"),
     Key(name="drain_s", kind="seconds", default=30.0, meaning="time to finish after SIGTERM"),
+    Key(name="piece_s", kind="seconds", default=0.025, meaning="least time between stream pieces"),
     Key(name="max_body_bytes", kind="number", default=8 << 20, meaning="largest request"),
     Key(name="max_prompt_tokens", kind="number", default=None, meaning="longest prompt"),
     Key(name="max_choices", kind="number", default=64, meaning="most answers of one request"),
@@ -65,6 +66,7 @@ def serve(
     log_level: Annotated[str | None, typer.Option()] = None,
     log_prompts: Annotated[bool | None, typer.Option("--log-prompts")] = None,
     drain_s: Annotated[float | None, typer.Option()] = None,
+    piece_s: Annotated[float | None, typer.Option()] = None,
     max_body_bytes: Annotated[int | None, typer.Option()] = None,
     max_prompt_tokens: Annotated[int | None, typer.Option()] = None,
     max_choices: Annotated[int | None, typer.Option()] = None,
@@ -112,6 +114,7 @@ def settings_of(found: dict[str, Found]) -> "Settings":
         metrics=get["metrics"],
         log_prompts=get["log_prompts"],
         drain_s=get["drain_s"],
+        piece_s=get["piece_s"],
         bounds=Bounds(
             body_bytes=get["max_body_bytes"],
             prompt_tokens=get["max_prompt_tokens"],

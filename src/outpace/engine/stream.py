@@ -57,6 +57,7 @@ class Box:
         self._n_ready = 0
         self._changed = threading.Condition()
         self._ring: Callable[[], None] | None = None
+        self._ring_at_end = False
 
     def admitted(self) -> float:
         """The request got memory; returns how long it waited. Later admissions do not count."""
@@ -101,12 +102,15 @@ class Box:
                 lambda: self._n_ready > since or self.finish is not None, timeout_s
             )
 
-    def call_on_news(self, ring: Callable[[], None], since: int) -> bool:
-        """Call `ring`, once, from the engine's thread. False, and no call, if news is there."""
+    def call_on_news(self, ring: Callable[[], None], since: int | None) -> bool:
+        """Call `ring`, once, from the engine's thread. False, and no call, if news is there.
+
+        since: tokens that are none; None = only the end is.
+        """
         with self._changed:
-            if self._n_ready > since or self.finish is not None:
+            if self.finish is not None or (since is not None and self._n_ready > since):
                 return False
-            self._ring = ring
+            self._ring, self._ring_at_end = ring, since is None
             return True
 
     def times(self) -> Times:
@@ -122,7 +126,9 @@ class Box:
 
     def _notify(self) -> None:
         with self._changed:
-            ring, self._ring = self._ring, None
+            ring = None
+            if self.finish is not None or not self._ring_at_end:
+                ring, self._ring = self._ring, None
             self._changed.notify_all()
         if ring is not None:
             ring()
@@ -159,7 +165,7 @@ class Stream:
             while True:
                 chunk = self._next()
                 if chunk is None:
-                    await self._news()
+                    await self._news(self._n_read)
                     continue
                 yield chunk
                 if chunk.finish is not None:
@@ -187,6 +193,10 @@ class Stream:
         if finish is None:
             raise ContractError("an ended stream has no finish")
         return finish
+
+    async def ended(self) -> None:
+        """Return once the answer is complete, whatever was read of it; wakes once."""
+        await self._news(None)
 
     def close(self) -> None:
         """End the request if it runs still; never blocks, and twice is fine."""
@@ -227,7 +237,7 @@ class Stream:
             return Chunk(tokens=chunk.tokens, finish=None)  # the error is raised next
         return chunk
 
-    async def _news(self) -> None:
+    async def _news(self, since: int | None) -> None:
         loop = asyncio.get_running_loop()
         news: asyncio.Future[None] = loop.create_future()
         box, abort = self._box, self._abort
@@ -238,7 +248,7 @@ class Stream:
             except RuntimeError:  # the reader's event loop is closed: nobody will read on
                 abort(box)
 
-        if box.call_on_news(ring, self._n_read):
+        if box.call_on_news(ring, since):
             await news
 
 

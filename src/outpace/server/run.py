@@ -27,6 +27,8 @@ _LOG = logging.getLogger(__name__)
 # For responses to be written once their requests have ended.
 _LAST_WORDS_S: Final = 10.0
 _BACKLOG: Final = 2048
+# Longer than clients keep idle connections, so that none is closed under a request.
+_KEEP_ALIVE_S: Final = 75
 
 
 def serve(
@@ -44,9 +46,15 @@ def serve(
         warm_up(model, service)
         app = create_app(model, service, settings)
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, server_header=False, date_header=True,
-            timeout_graceful_shutdown=int(_LAST_WORDS_S), proxy_headers=False, ws="none",
-        )  # fmt: skip
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=int(_LAST_WORDS_S),
+        )
         DrainingServer(config, app.state.served, lambda: ready(address_of(listener))).run(
             sockets=[listener]
         )

@@ -53,7 +53,8 @@ class Settings:
     address than loopback without keys. unknown_fields: whether fields nobody knows pass (ignored)
     instead of being refused. metrics: how much responses say of their speculation by default.
     log_prompts: whether logs contain what users wrote. drain_s: how long answers may still take
-    once the server is told to stop.
+    once the server is told to stop. piece_s: least time between two pieces of a stream; what comes
+    faster is one piece (0 = every round is a piece).
 
     Raises:
         ConfigError: naming the key.
@@ -67,11 +68,13 @@ class Settings:
     metrics: MetricsLevel = "summary"
     log_prompts: bool = False
     drain_s: float = 30.0
+    piece_s: float = 0.025
     bounds: Bounds = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
         _require(0 <= self.port <= 65535, "port", self.port, "0 (any free one) to 65535")
         _require(self.drain_s >= 0, "drain_s", self.drain_s, "0 or more seconds")
+        _require(0 <= self.piece_s <= 1, "piece_s", self.piece_s, "0 to 1 second")
         levels = get_args(MetricsLevel)
         _require(self.metrics in levels, "metrics", self.metrics, " or ".join(levels))
         _require(all(self.api_keys), "api_keys", "an empty key", "keys of at least one character")

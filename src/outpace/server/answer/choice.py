@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from collections.abc import Sequence as Seq
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from outpace.core.score import TokenLogprobs
@@ -66,8 +67,14 @@ class Answer:
         return sequence.tokens[: sequence.n_prompt]
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
-        """The answer, piece by piece; raises what ended it if that was an error."""
+        """The answer, piece by piece, or at once if it is not streamed.
+
+        Every waking takes time from the model's threads, so pieces keep a distance: what comes
+        faster than anybody reads is one piece. Raises what ended the answer if that was an error.
+        """
         nothing = self.job.show.nothing_new
+        if not self.job.stream:
+            await self.stream.ended()
         async for chunk in self.stream:
             text = self._text.push(chunk.tokens)
             if chunk.finish is not None:
@@ -78,6 +85,7 @@ class Answer:
             if nothing:
                 yield Piece(text="", tokens=(), logprobs=(), finish=chunk.finish)
                 continue
+            sent_s = monotonic()
             reports = self.stream.sequence.logprobs[at : self.n_tokens]
             yield Piece(
                 text=text,
@@ -86,6 +94,8 @@ class Answer:
                 finish=chunk.finish,
                 rounds=self._rounds(len(chunk.tokens)),
             )
+            if chunk.finish is None:
+                await asyncio.sleep(max(0.0, sent_s + self.job.piece_s - monotonic()))
 
     def _rounds(self, n_tokens: int) -> tuple[int, ...]:
         """The rounds that gave the last n tokens: a chunk is always made of whole ones."""

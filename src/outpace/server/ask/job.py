@@ -35,7 +35,7 @@ class Job:
 
     n: answers per prompt. limits: None = the control decides. echoes: the prompts' texts, where
     they are shown. usage: whether a stream ends with its usage; running_usage: every chunk has it.
-    tools: how to find calls in the text.
+    piece_s: least time between pieces of a stream. tools: how to find calls in the text.
     """
 
     prompts: tuple[tuple[int, ...], ...]
@@ -48,6 +48,7 @@ class Job:
     stream: bool
     usage: bool
     running_usage: bool
+    piece_s: float
     tools: ToolFormat | None = None
 
     @property

@@ -169,6 +169,7 @@ def _job(
         stream=stream,
         usage=stream and options is not None and options.include_usage,
         running_usage=stream and options is not None and options.continuous_usage_stats,
+        piece_s=served.settings.piece_s,
         tools=tools,
     )
     _check_bounds(job, served)
