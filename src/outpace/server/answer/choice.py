@@ -95,7 +95,9 @@ class Answer:
                 rounds=self._rounds(len(chunk.tokens)),
             )
             if chunk.finish is None:
-                await asyncio.sleep(max(0.0, sent_s + self.job.piece_s - monotonic()))
+                with suppress(TimeoutError):  # an end does not wait
+                    async with asyncio.timeout(sent_s + self.job.piece_s - monotonic()):
+                        await self.stream.ended()
 
     def _rounds(self, n_tokens: int) -> tuple[int, ...]:
         """The rounds that gave the last n tokens: a chunk is always made of whole ones."""
