@@ -89,5 +89,5 @@ def logits_of(scores: Scores) -> Tensor:
 
 
 def words(n: int, seed: int, vocab_size: int) -> list[int]:
-    rng = random.Random(seed)  # noqa: S311 (no secret)
+    rng = random.Random(seed)
     return [rng.randrange(vocab_size) for _ in range(n)]
