@@ -38,9 +38,11 @@ def parse(argv: Seq[str]) -> argparse.Namespace:
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
     add("--time-budget", type=float, help="seconds; stops before a unit that would not fit")
     add("--max-load", type=float, default=1.0, help="load average to wait for before measuring")
+    add("--max-foreign", type=float, default=0.1, help="CPU share of others that repeats a unit")
     add("--wait-quiet", type=float, default=600, help="seconds to wait for it at most")
     add("--records", type=Path, default=REPOSITORY / "out" / "peers" / "runs.jsonl")
     add("--fresh", action="store_true", help="measure again what the records already have")
+    add("--across-commits", action="store_true", help="resume although the code has changed")
     add("--json", type=Path, default=REPOSITORY / "benchmarks" / "results" / "peers.json")
     add("--page", type=Path, default=REPOSITORY / "docs" / "benchmarks.md")
     add("--install-only", action="store_true", help="build the environments, measure nothing")
@@ -81,8 +83,8 @@ def main(argv: Seq[str]) -> int:
             model=args.model, prompts=args.prompts, limit=args.limit, categories=args.categories,
             arms=args.arms, n_tokens=args.tokens, n_blocks=args.blocks, n_prefill=args.prefills,
             n_streams=args.streams, threads=args.threads, budget_s=args.time_budget,
-            max_load=args.max_load, wait_quiet_s=args.wait_quiet, records=args.records,
-            fresh=args.fresh,
+            max_load=args.max_load, max_foreign=args.max_foreign, wait_quiet_s=args.wait_quiet,
+            records=args.records, fresh=args.fresh, across_commits=args.across_commits,
         )  # fmt: skip
         document = Session(options, say).document(argv)
         args.json.parent.mkdir(parents=True, exist_ok=True)

@@ -39,6 +39,7 @@ ARMS = [
 ]
 PLAIN = "outpace-plain"
 AUTO = "outpace-auto"
+PLAIN_Q8 = "outpace-q8-plain"
 BATCHED = ("outpace-plain", "vllm-plain")
 PEERS = ("transformers", "llama", "openvino", "vllm")
 
@@ -47,6 +48,11 @@ NOT_EQUAL = {
         "Every arm starts from one GGUF file. outpace, llama.cpp and OpenVINO run its 4-bit "
         "blocks, each in a form of its own; transformers and vLLM cannot, and run bf16 rounded "
         "from them: three times the bytes a pass."
+    ),
+    "caches": (
+        "outpace and llama.cpp keep keys and values in 16 bits, transformers and vLLM in bf16; "
+        "OpenVINO's defaults keep them in 8 bits and round the rows of a pass to 8 bits in groups "
+        "of 32 (outpace and llama.cpp round those too, in blocks of 32)."
     ),
     "threads": (
         "All get the same number of threads. vLLM pins its own to cores, the others do not. "
@@ -66,12 +72,12 @@ NOT_EQUAL = {
         "vLLM's engine is stepped inside the worker, without its server, in eager mode."
     ),
     "memory": (
-        "outpace's auto drafter may use what it wrote for other prompts of the same block, and is "
-        "reset before a prompt comes again; the peers' lookups see one text only."
+        "None: outpace's auto drafter could learn from answers to other prompts, and is reset "
+        "before each one, so that it sees one text only, as the peers' lookups do."
     ),
     "prefixes": (
         "Engines that remember prompts (outpace, OpenVINO) would read a repeated one for nothing: "
-        "time to first token is taken from the first block only, the prefill texts never repeat."
+        "time to first token is taken from each prompt's first reading, prefill texts never repeat."
     ),
     "speculation": (
         "The peers' settings are those of their own documentation, not tuned per prompt. Lookup "

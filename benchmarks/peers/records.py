@@ -24,7 +24,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run measures; two runs with equal plans may share records."""
+    """What a run measures; two runs with equal plans may share records. commit: "" = any, then
+    every unit still says which one it measured."""
 
     model: str
     arms: tuple[str, ...]
@@ -41,7 +42,7 @@ class Plan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shot:
     """One arm's turn. kind: answer, prefill or streams. foreign: share of the machine's CPU time
-    used by anything but the worker meanwhile."""
+    used by anything but the worker meanwhile. wall_s: the harness's own clock, around all of it."""
 
     arm: str
     first_s: float
@@ -49,12 +50,14 @@ class Shot:
     total_s: float
     n_tokens: int
     ids: tuple[int, ...]
+    wall_s: float
     foreign: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A prompt (or prefill text) in a block: every arm once, in the order given."""
+    """A prompt (or prefill text) in a block: every arm once, in the order given. repeated: the
+    quieter of two attempts."""
 
     kind: str
     block: int
@@ -62,10 +65,17 @@ class Unit:
     category: str
     n_prompt: int
     shots: tuple[Shot, ...]
+    repeated: bool = False
+    commit: str = ""
 
     @property
     def key(self) -> tuple[str, int, str]:
         return self.kind, self.block, self.item
+
+    @property
+    def foreign(self) -> float:
+        """The noisiest shot's."""
+        return max((shot.foreign for shot in self.shots), default=0.0)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,6 @@ from outpace.models.pull import default_cache_dir
 from outpace.text.template import ChatTemplate
 from outpace.text.tokenizer import Tokenizer
 
-_LEAST_TOKENS = 16
 Say = Callable[[str], None]
 
 
@@ -41,9 +40,11 @@ class Options:
     threads: int
     budget_s: float | None
     max_load: float
+    max_foreign: float
     wait_quiet_s: float
     records: Path
     fresh: bool
+    across_commits: bool
 
 
 class Session:
@@ -69,6 +70,7 @@ class Session:
         self._asked = prompts.read(options.prompts, options.categories, options.limit)
         self._encoder = Encoder(open_tokenizer(self._files))
         self._entrants = Field(workers={}, arms=[], say=say)
+        self._commit = machine.commit()
         self._load_before = self._load_then = machine.load()
 
     def plan(self) -> Plan:
@@ -84,7 +86,7 @@ class Session:
             n_prefill=options.n_prefill,
             n_streams=options.n_streams,
             threads=options.threads,
-            commit=machine.commit(),
+            commit="" if options.across_commits else self._commit,
         )
 
     def _measure(self, records: Records) -> str:
@@ -101,18 +103,23 @@ class Session:
     def _run(self, records: Records, stack: ExitStack) -> None:
         options, encoder = self._options, self._encoder
         threads = options.threads
+        items = prompts.items(self._asked, encoder.chat, options.n_tokens)
+        items = lengths(items, self._files.name, threads, records, self._say)
         enter(self._entrants, self._arms, self._files.name, self._gguf, threads, stack)
         self._load_then = machine.wait_until_quiet(
             options.max_load, options.wait_quiet_s, self._say
         )
-        items = prompts.items(self._asked, encoder.chat, options.n_tokens)
-        items = lengths(self._entrants, items, records, _LEAST_TOKENS)
         warm_up(self._entrants, [encoder.chat(text) for text in prompts.WARM_UP])
+        n = options.n_prefill
+        texts = prompts.prefills(self._asked, encoder.raw, 2 * n)
         course = Course(
             items=items,
-            prefills=prompts.prefills(self._asked, encoder.raw, options.n_prefill),
+            prefills=texts[:n],
+            spare_prefills=texts[n:],
             n_blocks=options.n_blocks,
             n_streams=options.n_streams,
+            max_foreign=options.max_foreign,
+            commit=self._commit,
         )
         race(self._entrants, course, records, self._budget)
 
@@ -140,6 +147,7 @@ class Session:
                 "sha256": file_sha256(self._gguf, self._cache),
             },
             "plan": asdict(plan),
+            "commits": sorted({unit.commit for unit in records.units}),
             "arms": {
                 arm.name: {
                     "label": arm.label,

@@ -34,6 +34,7 @@ def write_page(document: Document, path: Path) -> None:
 def _sections(doc: Document) -> Iterator[str]:
     yield from _head(doc)
     yield from _verdict(doc)
+    yield from _control(doc)
     yield f"\n![Tokens a second per engine]({_CHART})\n"
     yield from _arms(doc)
     yield from _categories(doc)
@@ -49,7 +50,8 @@ def _head(doc: Document) -> Iterator[str]:
         f"{doc['model']['file']} on {where['cpu']}, {plan['threads']} threads, one stream, greedy; "
         f"{len(plan['prompts'])} prompts, at most {plan['n_tokens']} tokens, {plan['n_blocks']} "
         f"blocks planned, {max(a['n_answers'] for a in doc['per_arm'].values())} answers an arm "
-        f"measured. All arms took turns in one run on {doc['date']}, outpace at `{plan['commit']}`."
+        f"measured. All arms took turns in one run on {doc['date']}, outpace at "
+        f"{', '.join(f'`{c}`' for c in doc['commits'])}."
         " Intervals are 95 % bootstrap intervals over prompts; ratios are geometric means of"
         " paired ratios.\n"
     )
@@ -62,6 +64,8 @@ def _head(doc: Document) -> Iterator[str]:
             f"**The machine was not quiet**: load average {load['measured_at']} when measuring "
             f"began ({load['wanted']} was wanted).\n"
         )
+    if where["nice"] < 0:
+        yield f"All arms ran at raised priority (nice {where['nice']}).\n"
     if foreign["median"] is not None:
         yield (
             f"CPU time used by anything else during the runs: median {foreign['median']:.1%}, "
@@ -82,6 +86,17 @@ def _verdict(doc: Document) -> Iterator[str]:
         yield f"* **{_word(found['ratio'])}**, {what} ({other}): {_interval(found['ratio'])} ×"
 
 
+def _control(doc: Document) -> Iterator[str]:
+    """The same bytes measured twice show what a ratio of this run is worth."""
+    found = doc["comparisons"].get("q8_plain_vs_default")
+    if found:
+        yield (
+            f"\nA control: outpace asked for q8 against its default, plain, "
+            f"{_interval(found['ratio'])} ×. Where a file holds 4-bit blocks both keep them as "
+            "they are, so this is the same work measured twice.\n"
+        )
+
+
 def _word(ratio: dict[str, float | None]) -> str:
     """Ahead, behind or undecided, by the interval alone."""
     low, high = ratio["low"], ratio["high"]
@@ -99,8 +114,8 @@ def _interval(e: dict[str, float | None] | None, digits: int = 2, factor: float 
     return f"{value} [{e['low'] * factor:.{digits}f}, {e['high'] * factor:.{digits}f}]"
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    marks = ["---"] + ["---:"] * (len(head) - 1)
+def _table(head: list[str], rows: list[list[str]], *, numbers: bool = True) -> str:
+    marks = ["---"] + ["---:" if numbers else "---"] * (len(head) - 1)
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, marks, *rows]) + "\n"
 
 
@@ -130,6 +145,8 @@ def _arms(doc: Document) -> Iterator[str]:
     yield _table(head, rows)
     for name, why in doc["left_out"].items():
         yield f"* {doc['arms'][name]['label']} was left out: {why}"
+    if doc["left_out"]:
+        yield ""
 
 
 def _categories(doc: Document) -> Iterator[str]:
@@ -194,7 +211,7 @@ def _versions(doc: Document) -> Iterator[str]:
             ]
         )
     head = ["", "versions", "weights", "speculation", "cores used while idle"]
-    yield _table(head, rows)
+    yield _table(head, rows, numbers=False)
     where = doc["machine"]
     yield (
         f"{where['cores']} cores ({', '.join(where['instructions'])}), {where['memory_gib']} GiB, "

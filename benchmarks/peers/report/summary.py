@@ -7,7 +7,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from itertools import takewhile
 
-from benchmarks.peers.arms import AUTO, PLAIN, Arm
+from benchmarks.peers.arms import AUTO, PLAIN, PLAIN_Q8, Arm
 from benchmarks.peers.records import Shot, Unit
 from benchmarks.peers.report.estimates import Estimate, geometric_mean, median, ratio
 
@@ -64,7 +64,9 @@ def _arm(units: Seq[Unit], arm: Arm, rates: Rates) -> dict[str, object]:
     streams = [s.n_tokens / s.total_s for _, s in _shots(units, "streams") if s.arm == arm.name]
     return {
         "decode_tokens_per_s": _out(median(list(rates.get(arm.name, {}).values()))),
-        "first_token_s": _out(median([s.first_s for u, s in mine if u.block == 0])),
+        "first_token_s": _out(
+            median([s.first_s for u, s in mine if u.block == 0 and not u.repeated])
+        ),
         "prefill_tokens_per_s": _out(median(reads)),
         "streams_tokens_per_s": _out(median(streams)),
         "n_answers": len(mine),
@@ -91,6 +93,7 @@ def comparisons(rates: Rates, arms: Seq[Arm]) -> dict[str, object]:
     pairs = {
         "plain_vs_best_peer_plain": (PLAIN, plain),
         "auto_vs_best_peer": (AUTO, any_mode),
+        "q8_plain_vs_default": (PLAIN_Q8, PLAIN),
     }
     for fast, slow in _own_pairs(arms):
         pairs[f"{fast.name}_vs_own_plain"] = (fast.name, slow.name)
@@ -138,10 +141,12 @@ def same_text(units: Seq[Unit], arms: Seq[Arm]) -> dict[str, object]:
 
 def _foreign(units: Seq[Unit]) -> dict[str, float | None]:
     shares = sorted(shot.foreign for unit in units for shot in unit.shots)
+    repeated = sum(unit.repeated for unit in units)
     if not shares:
-        return {"median": None, "p95": None, "max": None}
+        return {"median": None, "p95": None, "max": None, "units_repeated": repeated}
     at_95 = shares[min(len(shares) - 1, int(0.95 * len(shares)))]
-    return {"median": shares[len(shares) // 2], "p95": at_95, "max": shares[-1]}
+    middle = shares[len(shares) // 2]
+    return {"median": middle, "p95": at_95, "max": shares[-1], "units_repeated": repeated}
 
 
 def _runs(units: Seq[Unit]) -> Iterator[dict[str, object]]:
@@ -154,7 +159,7 @@ def _runs(units: Seq[Unit]) -> Iterator[dict[str, object]]:
                 "category": unit.category, "arm": shot.arm, "n_prompt": unit.n_prompt,
                 "n_tokens": shot.n_tokens, "n_first": shot.n_first,
                 "first_s": round(shot.first_s, 6), "total_s": round(shot.total_s, 6),
-                "foreign": shot.foreign,
+                "wall_s": round(shot.wall_s, 6), "foreign": shot.foreign,
                 "text": sha256(str(shot.ids).encode()).hexdigest()[:12],
                 "follows_outpace_plain": None if plain is None else _common(plain, shot.ids),
             }  # fmt: skip
