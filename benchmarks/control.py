@@ -14,13 +14,14 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from outpace.control.limits import Control, Limits, View
 from outpace.core.repeat import Round
+from outpace.events import ControlSwitched
 
 # The simulation lives with the tests; this file's own folder would hide it by its name.
 sys.path[0] = str(Path(__file__).parents[1] / "tests")
@@ -148,6 +149,10 @@ class Timed:
     def forget(self, key: int) -> None:
         """A sequence ended."""
         self._control.forget(key)
+
+    def report_to(self, tell: Callable[[ControlSwitched], None]) -> None:
+        """Where its switches go."""
+        self._control.report_to(tell)
 
 
 def overhead() -> dict[str, float]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
 from outpace.batch.body import Job
-from outpace.core.logprobs import TokenLogprobs
+from outpace.core.score import TokenLogprobs
 from outpace.core.sequence import Sequence
 from outpace.text.stream import TextStream
 from outpace.text.tokenizer import Tokenizer
