@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format model clean help
+.PHONY: demo test lint format model clean help bench-peers same-text
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -28,6 +28,12 @@ lint: .venv/ready  ## format, lint, types, layers
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench-peers: .venv/ready  ## beside other engines (builds their environments; ARGS="--limit 12")
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+same-text: model  ## 100 prompts x 512 tokens, with and without guesses (long; ARGS="--n-prompts 10")
+	$(BIN)/python benchmarks/same_text.py $(ARGS)
 
 format: .venv/ready  ## rewrite the files as lint wants them
 	$(BIN)/ruff format
