@@ -39,7 +39,7 @@ def parse(argv: Seq[str]) -> argparse.Namespace:
     add("--time-budget", type=float, help="seconds; stops before a unit that would not fit")
     add("--max-load", type=float, default=1.0, help="load average to wait for before measuring")
     add("--max-foreign", type=float, default=0.1, help="CPU share of others that repeats a unit")
-    add("--wait-quiet", type=float, default=600, help="seconds to wait for it at most")
+    add("--wait-quiet", type=float, default=600, help="seconds to wait for quiet, all in all")
     add("--records", type=Path, default=REPOSITORY / "out" / "peers" / "runs.jsonl")
     add("--fresh", action="store_true", help="measure again what the records already have")
     add("--across-commits", action="store_true", help="resume although the code has changed")
@@ -87,6 +87,8 @@ def main(argv: Seq[str]) -> int:
             records=args.records, fresh=args.fresh, across_commits=args.across_commits,
         )  # fmt: skip
         document = Session(options, say).document(argv)
+        if not any(run["kind"] == "answer" for run in document["runs"]):
+            raise ValueError(f"nothing to report: {document['ended']} before the first answer")
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     document = json.loads(args.json.read_text(encoding="utf-8"))

@@ -5,12 +5,14 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peers.environments import REPOSITORY
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _POLL_S = 5.0
+_SAMPLE_S = 0.25
 
 
 def facts() -> dict[str, object]:
@@ -65,11 +67,33 @@ def load() -> float:
     return os.getloadavg()[0]
 
 
-def wait_until_quiet(max_load: float, limit_s: float, say: Callable[[str], None]) -> float:
-    """Wait until the load average is low enough, or for limit_s; the load then."""
-    until = time.monotonic() + limit_s
-    while load() > max_load and time.monotonic() < until:
-        left_s = until - time.monotonic()
-        say(f"load average {load():.1f}, waiting for {max_load:g} ({left_s:.0f} s at most)")
-        time.sleep(min(_POLL_S, max(0.0, left_s)))
-    return load()
+@dataclass(slots=True)
+class Patience:
+    """Seconds that may still be spent waiting for a quiet machine, over a whole run."""
+
+    left_s: float
+    waited_s: float = 0.0
+
+    def for_load(self, max_load: float, say: Callable[[str], None]) -> None:
+        """Wait until the load average is low enough."""
+        while load() > max_load and self.left_s > 0:
+            say(
+                f"load average {load():.1f}, waiting for {max_load:g} ({self.left_s:.0f} s at most)"
+            )
+            self._wait(_POLL_S)
+
+    def for_idle(self, max_share: float, n_cores: int) -> None:
+        """Wait until others leave the cores alone; the caller's own workers must be asleep."""
+        while True:
+            before, began = busy_s(), time.monotonic()
+            time.sleep(_SAMPLE_S)
+            share = (busy_s() - before) / (time.monotonic() - began) / n_cores
+            if share <= max_share or self.left_s <= 0:
+                return
+            self._wait(_SAMPLE_S)
+
+    def _wait(self, seconds: float) -> None:
+        seconds = min(seconds, self.left_s)
+        time.sleep(seconds)
+        self.left_s -= seconds
+        self.waited_s += seconds

@@ -176,7 +176,9 @@ class Course:
                 yield "streams", block, block, self.items[0]
 
 
-def race(entrants: Field, course: Course, records: Records, budget: Budget) -> None:
+def race(
+    entrants: Field, course: Course, records: Records, budget: Budget, patience: machine.Patience
+) -> None:
     """Every unit that is not in the records yet.
 
     Raises:
@@ -192,10 +194,12 @@ def race(entrants: Field, course: Course, records: Records, budget: Budget) -> N
         entrants.say(
             f"{kind} {n + 1}/{len(todo)} {item.name}, {each_s * (len(todo) - n):.0f} s left"
         )
+        patience.for_idle(course.max_foreign, n_cores)
         unit_began = time.monotonic()
         unit = _unit(entrants, course, (kind, block, at, item), n_cores)
         if unit.foreign > course.max_foreign:
             other = course.spare_prefills[at] if kind == "prefill" else item
+            patience.for_idle(course.max_foreign, n_cores)
             again = _unit(entrants, course, (kind, block, at, other), n_cores)
             quieter = min(unit, again, key=lambda u: u.foreign)
             unit = replace(quieter, item=item.name, repeated=True)

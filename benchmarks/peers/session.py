@@ -8,6 +8,7 @@ from collections.abc import Sequence as Seq
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any  # a document of JSON
 
 from benchmarks.peers import machine, prompts
 from benchmarks.peers.arms import NOT_EQUAL, choose
@@ -58,6 +59,7 @@ class Session:
     def __init__(self, options: Options, say: Say) -> None:
         self._options, self._say = options, say
         self._budget = Budget(options.budget_s)
+        self._patience = machine.Patience(options.wait_quiet_s)
         self._cache = default_cache_dir(os.environ)
         opener = Opener(choice=RuntimeChoice(), cache_dir=self._cache)
         self._files = opener.files(options.model)
@@ -106,9 +108,8 @@ class Session:
         items = prompts.items(self._asked, encoder.chat, options.n_tokens)
         items = lengths(items, self._files.name, threads, records, self._say)
         enter(self._entrants, self._arms, self._files.name, self._gguf, threads, stack)
-        self._load_then = machine.wait_until_quiet(
-            options.max_load, options.wait_quiet_s, self._say
-        )
+        self._patience.for_load(options.max_load, self._say)
+        self._load_then = machine.load()
         warm_up(self._entrants, [encoder.chat(text) for text in prompts.WARM_UP])
         n = options.n_prefill
         texts = prompts.prefills(self._asked, encoder.raw, 2 * n)
@@ -121,9 +122,9 @@ class Session:
             max_foreign=options.max_foreign,
             commit=self._commit,
         )
-        race(self._entrants, course, records, self._budget)
+        race(self._entrants, course, records, self._budget, self._patience)
 
-    def document(self, command: Seq[str]) -> dict[str, object]:
+    def document(self, command: Seq[str]) -> dict[str, Any]:
         """Measure, and describe everything that was measured, in this run and the ones before."""
         plan = self.plan()
         records = Records.open(self._options.records, plan, fresh=self._options.fresh)
@@ -140,6 +141,7 @@ class Session:
                 "before": round(self._load_before, 2),
                 "measured_at": round(self._load_then, 2),
                 "wanted": self._options.max_load,
+                "waited_s": round(self._patience.waited_s),
             },
             "model": {
                 "name": self._files.name,
