@@ -1,9 +1,8 @@
 """Lines are whole or absent, whatever kills the process that writes them."""
 
-import multiprocessing
-import os
 import random
-import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,28 +11,29 @@ import pytest
 from outpace.errors import CapacityError, ConfigError
 from outpace.journal import Journal, read_lines
 
-
-def write_for_ever(path: Path) -> None:
-    with Journal(path) as journal:
-        n = 0
-        while True:
-            journal.append({"n": n, "text": "ü" * (n % 3000)})
-            n += 1
+# A process of its own, so that it can be killed at any moment.
+WRITE_FOR_EVER = """
+import sys
+from outpace.journal import Journal
+with Journal(sys.argv[1]) as journal:
+    n = 0
+    while True:
+        journal.append({"n": n, "text": "ü" * (n % 3000)})
+        n += 1
+"""
 
 
 def test_a_killed_writer_leaves_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
-    context = multiprocessing.get_context("spawn")
     for _ in range(3):
-        process = context.Process(target=write_for_ever, args=(path,), daemon=True)
         before = path.stat().st_size if path.exists() else 0
-        process.start()
+        process = subprocess.Popen([sys.executable, "-c", WRITE_FOR_EVER, str(path)])
         while not path.exists() or path.stat().st_size == before:
+            assert process.poll() is None, "the writer ended by itself"
             time.sleep(0.001)
         time.sleep(random.uniform(0, 0.05))
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
+        process.kill()
+        process.wait()
         with Journal(path):
             pass
         assert path.read_bytes().endswith(b"\n")
