@@ -77,6 +77,7 @@ def _verdict(doc: Document) -> Iterator[str]:
     for key, what in (
         ("plain_vs_best_peer_plain", "plain decoding against the best peer's plain decoding"),
         ("auto_vs_best_peer", "speculative decoding against the best peer's best mode"),
+        ("prefill_vs_best_peer", "reading 512 tokens against the peer that reads fastest"),
     ):
         found = doc["comparisons"].get(key)
         if found is None:
@@ -93,7 +94,7 @@ def _control(doc: Document) -> Iterator[str]:
         yield (
             f"\nA control: outpace asked for q8 against its default, plain, "
             f"{_interval(found['ratio'])} ×. Where a file holds 4-bit blocks both keep them as "
-            "they are, so this is the same work measured twice.\n"
+            "they are, so this is the same work measured twice."
         )
 
 

@@ -42,7 +42,7 @@ def summarize(units: Seq[Unit], arms: Seq[Arm]) -> dict[str, object]:
     categories = sorted({u.category for u in units if u.kind == "answer"})
     return {
         "per_arm": {arm.name: _arm(units, arm, rates) for arm in arms},
-        "comparisons": comparisons(rates, arms),
+        "comparisons": {**comparisons(rates, arms), **_prefill_comparison(units, arms)},
         "categories": {
             name: {
                 "n": len({u.item for u in units if u.category == name}),
@@ -102,6 +102,18 @@ def comparisons(rates: Rates, arms: Seq[Arm]) -> dict[str, object]:
         for name, (arm, other) in pairs.items()
         if other is not None and rates.get(arm) and rates.get(other)
     }
+
+
+def _prefill_comparison(units: Seq[Unit], arms: Seq[Arm]) -> dict[str, object]:
+    """outpace's reading against the peer that reads fastest, text by text."""
+    rates: Rates = defaultdict(dict)
+    for unit, shot in _shots(units, "prefill"):
+        rates[shot.arm][unit.item] = unit.n_prompt / shot.first_s
+    best = _best(rates, arms, lambda a: a.peer != "outpace")
+    if best is None or not rates[PLAIN]:
+        return {}
+    found = {"arm": PLAIN, "other": best, "ratio": _out(ratio(rates[PLAIN], rates[best]))}
+    return {"prefill_vs_best_peer": found}
 
 
 def _own_pairs(arms: Seq[Arm]) -> Iterator[tuple[Arm, Arm]]:
