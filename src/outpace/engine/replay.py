@@ -90,7 +90,10 @@ class Report:
         told.extend(f"  {failure}" for failure in self.failures[:20])
         if len(self.failures) > 20:
             told.append(f"  and {len(self.failures) - 20} more")
-        told.append("every decision follows" if self.holds else "this trace does not hold")
+        if not self.n_rounds:
+            told.append("nothing to check: the trace has no rounds")
+        else:
+            told.append("every decision follows" if self.holds else "this trace does not hold")
         return "\n".join(told)
 
 
