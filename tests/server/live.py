@@ -3,13 +3,14 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import uvicorn
+from starlette.types import ASGIApp
 
 from outpace.api import Model
 from outpace.control.limits import Limits
@@ -88,13 +89,18 @@ def until(condition: Any, timeout_s: float = 10.0) -> None:
 
 
 @contextmanager
-def running(model: Model | None = None, settings: Settings | None = None) -> Iterator[Live]:
-    """Serve a model (the small one) until the block ends."""
+def running(
+    model: Model | None = None,
+    settings: Settings | None = None,
+    *,
+    behind: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+) -> Iterator[Live]:
+    """Serve a model (the small one) until the block ends, behind a middleware if one is given."""
     model = model or small_model()
     settings = settings or Settings(port=0)
     with Service(model.engine, check_when_idle=True) as service:
         listener = listen(settings)
-        app = create_app(model, service, settings)
+        app = behind(create_app(model, service, settings))
         server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
         )

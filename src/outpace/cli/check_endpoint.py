@@ -22,6 +22,9 @@ def check_endpoint(
     only: Annotated[
         list[str] | None, typer.Option(help="Checks whose name has this in it; repeatable.")
     ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="Not those whose name has this in it; repeatable.")
+    ] = None,
     timeout_s: Annotated[float, typer.Option(help="For one request.", min=1)] = 120.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> int:
@@ -33,7 +36,7 @@ def check_endpoint(
     from outpace.endpoint.run import chosen, findings
 
     key = os.environ.get("OUTPACE_API_KEY")
-    checks = chosen(only or ())
+    checks = chosen(only or (), skip or ())
     other = Endpoint(baseline, api_key=key, timeout_s=timeout_s) if baseline else None
     endpoint = Endpoint(url, api_key=key, baseline=other, timeout_s=timeout_s)
     try:

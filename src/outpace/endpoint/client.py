@@ -158,6 +158,18 @@ class Endpoint:
                 self.choices(_reply(response))
             yield _events(response)
 
+    def without_guesses(self) -> dict[str, Any]:
+        """Fields that switch speculation off for one request, where the endpoint knows them.
+
+        Raises:
+            Unsupported: it does not, or ignores what it does not know.
+        """
+        body = {"model": self.model, "prompt": "a", "max_tokens": 1, "speculation": "no such mode"}
+        if self.post("/v1/completions", body).status == 200:
+            raise Unsupported("the endpoint has no field to switch speculation off")
+        self.complete("a", max_tokens=1, speculation="off")
+        return {"speculation": "off"}
+
     def streamed(self, path: str, **fields: Any) -> list[dict[str, Any]]:
         """All documents of a stream."""
         with self.stream(path, **fields) as events:

@@ -14,7 +14,7 @@ def _requests() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for i in range(_MANY):
         law: dict[str, Any] = {"temperature": 0} if i % 3 == 0 else {"temperature": 0.9, "seed": i}
-        more = ({}, {"frequency_penalty": 0.5}, {"top_k": 10}, {"min_p": 0.05})[i % 4]
+        more = ({}, {"frequency_penalty": 0.5}, {"top_p": 0.9}, {"presence_penalty": 1.0})[i % 4]
         found.append({"prompt": PROMPT[7 * i :], "max_tokens": 16 + 3 * i, **law, **more})
     return found
 

@@ -35,10 +35,7 @@ def plain(e: Endpoint, **fields: Any) -> Any:
     """The same request without speculation: of the baseline, or by our own switch."""
     if e.baseline is not None:
         return e.baseline.complete(**fields)
-    try:
-        return e.complete(speculation="off", **fields)
-    except Unsupported:
-        raise Unsupported("no --baseline, and no field to switch speculation off") from None
+    return e.complete(**e.without_guesses(), **fields)
 
 
 def likeliest_only(name: str, **fields: Any) -> Callable[[Endpoint], str]:

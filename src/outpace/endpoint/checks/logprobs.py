@@ -10,12 +10,13 @@ from outpace.endpoint.client import PROMPT, Answer, Endpoint
 from outpace.endpoint.verdict import Check, Unsupported, expect, same
 
 _LONG = 40
-# Between a pass of one row and one of many, 16-bit arithmetic may differ by about this much.
-_NEAR = 0.1
+# Logits of 16 to 32 are rounded to eighths in bf16, and a pass of one row and one of many round
+# differently. What this looks for (0.0, or the value after penalties) is off by far more.
+_NEAR = 0.3
 _ARMS: tuple[dict[str, Any], ...] = (
     {},
     {"temperature": 0.8, "seed": 3},
-    {"temperature": 0.8, "seed": 4, "top_k": 5, "frequency_penalty": 0.9},
+    {"temperature": 0.8, "seed": 4, "top_p": 0.9, "frequency_penalty": 0.9},
 )
 
 
