@@ -58,9 +58,8 @@ def test_every_check_says_what_it_promises() -> None:
     assert all(check.promise and check.traps for check in all_checks())
 
 
+@pytest.mark.parametrize("live", ["lookup"], indirect=True)
 def test_the_command_reports_and_exits_with_the_verdict(live: Live) -> None:
-    if live.model.drafter.name != "lookup":
-        pytest.skip("once is enough")
     command = [sys.executable, "-m", "outpace.cli", "check-endpoint", live.url,
                "--only", "seeds", "--only", "bias"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
