@@ -13,7 +13,7 @@ from outpace.core.law import TokenMask
 from outpace.core.sampling import Sampling
 from outpace.drafters.lookup import LookupDrafter
 from outpace.drafters.mix import FORCED, MixDrafter
-from outpace.drafters.suffix import SuffixDrafter
+from outpace.drafters.suffix.drafter import SuffixDrafter
 from outpace.drafters.tree import Offers
 
 V = 10

@@ -8,7 +8,8 @@ import pytest
 from outpace.core.coins import SeededCoins
 from outpace.core.draft import Ask, Seen
 from outpace.core.sampling import Sampling
-from outpace.drafters.suffix import DEPTH, MIB, Pen, SuffixConfig, SuffixDrafter, Tree
+from outpace.drafters.suffix.drafter import MOST_WAITING, SHARE_TOKENS, SuffixConfig, SuffixDrafter
+from outpace.drafters.suffix.tree import DEPTH, MIB, Pen, Tree
 from outpace.errors import ConfigError
 
 
@@ -103,8 +104,36 @@ def test_answers_too_short_to_fill_a_segment_are_forgotten_too() -> None:
     drafter = SuffixDrafter(SuffixConfig(share_bytes=MIB))
     for key in range(400):
         answer(drafter, key, [1, 2], words(20, 50_000, key))
+        drafter.propose([ask(-1, [1])])
         drafter.forget(key)
         assert drafter.shared.n_bytes <= MIB
+
+
+def test_a_text_that_is_not_guessed_for_pays_nothing_and_is_shared_in_pieces() -> None:
+    """What learning costs, whoever asks pays, some tokens at a time; ended answers too."""
+    output = list(range(100, 100 + 3 * SHARE_TOKENS))
+    drafter = SuffixDrafter()
+    answer(drafter, 1, [1, 2], output)
+    assert not drafter.shared.nodes
+    drafter.forget(1)
+    for n in range(1, 4):
+        drafter.propose([ask(2, [7, 8])])
+        assert len(drafter.shared.nodes) == n * SHARE_TOKENS * DEPTH - sum(range(DEPTH - 1))
+    end = len(output) - 3
+    (draft,) = drafter.propose([ask(3, [9, 9, *output[:end]], trees=False)])
+    assert draft.tokens == tuple(output[end:])
+
+
+def test_answers_that_nobody_reads_take_bounded_memory() -> None:
+    drafter = SuffixDrafter()
+    answer(drafter, 0, [1, 2], [3, 4])
+    for key in range(1, 2 * MOST_WAITING):
+        answer(drafter, key, [1, 2], words(20, 50_000, key))
+        drafter.forget(key)
+    assert len(drafter._line) <= MOST_WAITING
+    drafter.observe([Seen(key=0, start=4, tokens=(5,))])
+    drafter.propose([ask(1, [7, 8])])
+    assert drafter.shared.nodes
 
 
 def test_prompts_are_never_shared() -> None:

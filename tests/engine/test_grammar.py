@@ -16,7 +16,7 @@ from outpace.drafters.lookup import LookupDrafter
 from outpace.drafters.mix import MixDrafter
 from outpace.drafters.model import ModelDrafter
 from outpace.drafters.none import NoDrafter
-from outpace.drafters.suffix import SuffixDrafter
+from outpace.drafters.suffix.drafter import SuffixDrafter
 from outpace.drafters.translate import dictionary
 from outpace.engine.engine import Engine
 from outpace.engine.schedule import Budget

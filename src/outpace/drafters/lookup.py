@@ -176,16 +176,10 @@ class LookupDrafter:
         return grow(text.following, (matches, 0), ask, floor=self._config.floor, source=self.name)
 
     def observe(self, seen: Seq[Seen]) -> None:
+        """Only a new text matters: `offer` reads the rest from its ask, when it is asked."""
         for s in seen:
-            text = self._texts.get(s.key)
-            if text is None or s.start == 0:
-                if s.start:  # its beginning is unknown; `offer` will read it from the ask
-                    continue
-                text = self._texts[s.key] = Text()
-            if s.start == len(text.tokens):
-                text.extend(s.tokens)
-            elif s.tokens:
-                del self._texts[s.key]
+            if not s.start:
+                self._texts.pop(s.key, None)
 
     def forget(self, key: int) -> None:
         self._texts.pop(key, None)

@@ -145,7 +145,7 @@ def lookup(argument: str, context: Context) -> Drafter:  # noqa: ARG001 - the fa
 
 def suffix(argument: str, context: Context) -> Drafter:  # noqa: ARG001 - the factories' signature
     """Frequent continuations, from this text and from earlier answers."""
-    from outpace.drafters.suffix import SuffixDrafter
+    from outpace.drafters.suffix.drafter import SuffixDrafter
 
     _no_argument("suffix", argument)
     return SuffixDrafter()

@@ -1,4 +1,4 @@
-"""Guess what usually follows: continuations by frequency, in this text and in earlier answers.
+"""Continuations by frequency: which tokens followed which contexts, and how far to believe it.
 
 A suffix tree of bounded depth, stored flat (SuffixDecoding 2411.04975 keeps the same tree in
 C++): the node of a context of n tokens, n = 1 .. DEPTH, is one entry of a dict keyed by a hash of
@@ -6,11 +6,7 @@ those tokens, and holds how often each token followed. Adding a token touches DE
 reading a node's children is one look-up per length, without a walk from the root. A collision can
 only cost a wrong guess.
 
-Two trees are read. *This text's* learns every token, prompt included. *The answers'* is shared by
-all requests of the process: it learns every token that requests were answered with, as soon as it
-is committed, so that siblings of one prompt help each other; prompts never enter it. Requests
-before can therefore change how fast a text comes, never what it says; `share_bytes = 0` turns
-that off. Both trees are bounded in bytes and forget their oldest tokens exactly, counting down.
+Trees are bounded in bytes and forget their oldest tokens exactly, counting down.
 
 A child's probability blends the lengths from the longest down, as PPM compressors do (Cleary and
 Witten 1984): a context seen so often, with so many different continuations, is right with a
@@ -19,11 +15,6 @@ probability measured once on Spec-Bench (`TRUST`); what it leaves goes to the ne
 
 from collections import deque
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
-
-from outpace.core.draft import Ask, Draft, Seen
-from outpace.drafters.tree import Offer, grow
-from outpace.errors import ConfigError
 
 DEPTH = 6
 # Tokens that are forgotten together.
@@ -57,27 +48,6 @@ SHARE_TRUST: _Trust = (
     (0.26, 0.33, 0.21, 0.45, 0.60, 0.70, 0.20, 0.06),
     (0.60, 0.88, 0.47, 0.85, 0.85, 0.90, 0.67, 0.16),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuffixConfig:
-    """What a user can turn.
-
-    text_bytes: most memory for one text's tree. share_bytes: most memory for the tree of all
-    answers; 0 = nothing is learned across requests. floor: least path probability offered where
-    the ask does not say what a row is worth.
-    """
-
-    text_bytes: int = 64 * MIB
-    share_bytes: int = 128 * MIB
-    floor: float = 0.02
-
-    def __post_init__(self) -> None:
-        if self.text_bytes < MIB or (self.share_bytes and self.share_bytes < MIB):
-            raise ConfigError(
-                f"suffix trees of {self.text_bytes} and {self.share_bytes} bytes; allowed: at "
-                f"least {MIB} for a text, and 0 (off) or at least {MIB} shared"
-            )
 
 
 # What followed a context: one token seen once, or counts by token.
@@ -225,76 +195,3 @@ def blend(levels: Seq[Followers], trust: _Trust, share: float, into: dict[int, f
         if share < LEAST_CHILD:
             break
     return share
-
-
-@dataclass(slots=True)
-class _Text:
-    """A text being written: its own tree, and its answer's place in the shared one."""
-
-    n_tokens: int
-    own: Pen
-    answer: Pen | None = None
-
-
-class SuffixDrafter:
-    """Offers frequent continuations of the text's end, from this text and from past answers."""
-
-    name = "suffix"
-
-    def __init__(self, config: SuffixConfig | None = None) -> None:
-        self._config = config or SuffixConfig()
-        self.shared = Tree(self._config.share_bytes)
-        self._texts: dict[int, _Text] = {}
-
-    def propose(self, asks: Seq[Ask]) -> list[Draft]:
-        return [self.offer(ask).draft() for ask in asks]
-
-    def offer(self, ask: Ask) -> Offer:
-        """The guesses with their estimated chances."""
-        text = self._texts.get(ask.key)
-        if text is None or text.n_tokens > len(ask.tokens):
-            self.forget(ask.key)
-            text = self._begin(ask.key, ())
-        self._write(text, ask.tokens[text.n_tokens :])  # what it was not told of
-        own, shared = text.own.tree, self.shared
-
-        def expand(tail: Tail) -> list[tuple[int, float, Tail]]:
-            into: dict[int, float] = {}
-            left = blend(own.followers(tail), TEXT_TRUST, 1.0, into)
-            if left > LEAST_CHILD and shared.nodes:
-                blend(shared.followers(tail), SHARE_TRUST, left, into)
-            likely = [(p, token) for token, p in into.items() if p >= LEAST_CHILD]
-            likely.sort(reverse=True)
-            return [(token, p, (token, *tail[: DEPTH - 1])) for p, token in likely[:MAX_CHILDREN]]
-
-        return grow(expand, text.own.tail, ask, floor=self._config.floor, source=self.name)
-
-    def observe(self, seen: Seq[Seen]) -> None:
-        for s in seen:
-            if s.start == 0:
-                self.forget(s.key)
-                self._begin(s.key, s.tokens)
-                continue
-            text = self._texts.get(s.key)
-            if text is None or s.start != text.n_tokens:
-                continue  # `offer` reads what was missed from the ask
-            if text.answer is None and self._config.share_bytes:
-                text.answer = Pen(self.shared, text.own.tail[::-1])
-            self._write(text, s.tokens)
-
-    def forget(self, key: int) -> None:
-        text = self._texts.pop(key, None)
-        if text is not None and text.answer is not None:
-            text.answer.close()
-
-    def _begin(self, key: int, tokens: Seq[int]) -> _Text:
-        text = _Text(n_tokens=0, own=Pen(Tree(self._config.text_bytes)))
-        self._texts[key] = text
-        self._write(text, tokens)
-        return text
-
-    def _write(self, text: _Text, tokens: Seq[int]) -> None:
-        text.own.write(tokens)
-        if text.answer is not None:
-            text.answer.write(tokens)
-        text.n_tokens += len(tokens)

@@ -1,0 +1,1 @@
+"""The suffix drafter: what usually follows, in this text and in earlier answers."""
