@@ -85,14 +85,50 @@ def test_rounds_add_up_to_the_answer(server: Live) -> None:
     asked: dict[str, Any] = {"max_tokens": 60, "temperature": 0, "return_rounds": True}
     asked["prompt"] = "hello hello hello"
     done = server.complete(**asked)
-    rounds = done["choices"][0]["rounds"]
-    assert sum(rounds) == done["usage"]["completion_tokens"]
+    choice = done["choices"][0]
+    rounds = choice["rounds"]
+    assert sum(len(r["texts"]) for r in rounds) == done["usage"]["completion_tokens"]
     assert len(rounds) == done["metrics"]["outpace"]["rounds"]
+    assert "".join(text for r in rounds for text in r["texts"]) == choice["text"]
     events = server.events("/v1/completions", **asked)
     assert [n for e in events for n in e["choices"][0].get("rounds", [])] == rounds
     off = server.complete(**asked, speculation="off")["choices"][0]
-    assert set(off["rounds"]) == {1}
-    assert off["text"] == done["choices"][0]["text"]
+    assert {(len(r["texts"]), r["kept"], len(r["guesses"])) for r in off["rounds"]} == {(1, 0, 0)}
+    assert off["text"] == choice["text"]
+
+
+def test_rounds_tell_every_guess_and_which_were_kept(server: Live) -> None:
+    done = server.complete("ab ab ab ab ab", max_tokens=80, temperature=0, return_rounds=True)
+    rounds, counts = done["choices"][0]["rounds"], done["metrics"]["speculative_decoding"]
+    guesses = [guess for r in rounds for guess in r["guesses"]]
+    assert len(guesses) == counts["num_draft_tokens"] > 0
+    assert sum(g["kept"] for g in guesses) == counts["num_accepted_draft_tokens"] > 0
+    assert not all(g["kept"] for g in guesses)
+    for r in rounds:
+        kept = [g["text"] for g in r["guesses"] if g["kept"]]
+        assert len(kept) == r["kept"] >= len(r["texts"]) - 1
+        assert all(-1 <= g["parent"] < i for i, g in enumerate(r["guesses"]))
+        if all(text.isascii() and text for text in (*kept, *r["texts"])):
+            assert r["texts"][: r["kept"]] == kept
+        # What the target chose instead is not what was guessed there.
+        if r["guesses"] and len(r["texts"]) == r["kept"] + 1 and r["texts"][-1].isascii():
+            last = max((i for i, g in enumerate(r["guesses"]) if g["kept"]), default=-1)
+            failed = [g["text"] for g in r["guesses"] if g["parent"] == last and not g["kept"]]
+            assert r["texts"][-1] not in failed
+
+
+def test_a_text_that_ends_among_kept_guesses_has_no_choice_of_its_own(server: Live) -> None:
+    asked: dict[str, Any] = {"max_tokens": 200, "temperature": 0, "return_rounds": True}
+    rounds = server.complete("ab ab ab ab ab", **asked)["choices"][0]["rounds"]
+    at = next(i for i, r in enumerate(rounds) if r["kept"] >= 2 and r["texts"][0])
+    # Everything up to a kept guess, as a stop string: the text ends at that guess.
+    stop = "".join(t for r in rounds[:at] for t in r["texts"]) + rounds[at]["texts"][0]
+    cut = server.complete("ab ab ab ab ab", **asked, stop=[stop])["choices"][0]
+    assert (cut["finish_reason"], cut["text"]) == ("stop", "")
+    last = cut["rounds"][-1]
+    assert (last["texts"], last["kept"]) == ([""], 1)
+    assert [g["kept"] for g in last["guesses"]].count(True) == 1
+    assert len(cut["rounds"]) == at + 1
 
 
 @pytest.mark.parametrize("level", ["none", "summary", "detailed"])

@@ -23,10 +23,10 @@ from typing import Literal
 
 from outpace.control.limits import Limits
 from outpace.core.law import TokenMask
-from outpace.core.repeat import Clock
+from outpace.core.repeat import Clock, Round
 from outpace.core.sampling import Sampling
 from outpace.core.sequence import StopScan
-from outpace.engine.engine import Engine
+from outpace.engine.engine import Engine, Sink
 from outpace.engine.gauge import Gauge, ServiceStats
 from outpace.engine.stream import Box, Stream
 from outpace.errors import CapacityError, ContractError
@@ -86,11 +86,13 @@ class Service:
         stops: StopScan | None = None,
         mask: TokenMask | None = None,
         traced: bool = False,
+        sink: Sink | None = None,
     ) -> Stream:
         """Queue a request, from any thread; never waits for a pass.
 
-        seed: for the coins where the sampling has none. limits: in place of the control's. The
-        scan and the mask are called on the engine's thread.
+        seed: for the coins where the sampling has none. limits: in place of the control's. sink:
+        told of each of its rounds before their tokens can be read. The scan, the mask and the
+        sink are called on the engine's thread.
 
         Raises:
             RequestError: the request cannot be run.
@@ -120,7 +122,7 @@ class Service:
                 )
             self._boxes[sequence.key] = box
             # Inside the lock, so that no call can follow the one that says "stop".
-            self._inbox.put(partial(self._queue, box, limits, traced=traced))
+            self._inbox.put(partial(self._queue, box, limits, sink, traced=traced))
         return Stream(box, self._ask_abort)
 
     def health(self) -> Health:
@@ -203,9 +205,10 @@ class Service:
             call()
             checked = False
 
-    def _queue(self, box: Box, limits: Limits | None, *, traced: bool) -> None:
+    def _queue(self, box: Box, limits: Limits | None, sink: Sink | None, *, traced: bool) -> None:
         if box.finish is None:
-            self.engine.queue(box.sequence, limits=limits, traced=traced, sink=box.put)
+            put = box.put if sink is None else _one_after_the_other(sink, box.put)
+            self.engine.queue(box.sequence, limits=limits, traced=traced, sink=put)
 
     def _ask_abort(self, box: Box) -> None:
         """From any thread, a finalizer included."""
@@ -244,3 +247,11 @@ class Service:
             death = ContractError(f"{reason}; this request was not finished")
             death.__cause__ = error
             box.end("error", death)
+
+
+def _one_after_the_other(first: Sink, then: Sink) -> Sink:
+    def both(done: Round) -> None:
+        first(done)
+        then(done)
+
+    return both

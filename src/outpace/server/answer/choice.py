@@ -15,9 +15,11 @@ from typing import Any
 from outpace.core.score import TokenLogprobs
 from outpace.core.sequence import Finish
 from outpace.engine.stream import Stream
+from outpace.server.answer.rounds import RoundLog
 from outpace.server.ask.job import Job
 from outpace.server.ask.translate import samplings
 from outpace.server.served import Served
+from outpace.server.wire.responses import RoundReport
 from outpace.text.stream import StopWatch, TextStream
 from outpace.text.tokenizer import Tokenizer
 
@@ -37,25 +39,32 @@ _REASONS: dict[Finish, str] = {
 class Piece:
     """What came since the last one; with `finish`, the answer is complete.
 
-    rounds: how many tokens each round gave, where that was asked.
+    rounds: what each round guessed and gave, where that was asked.
     """
 
     text: str
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...]
     finish: Finish | None
-    rounds: tuple[int, ...] = ()
+    rounds: tuple[RoundReport, ...] = ()
 
 
 class Answer:
     """One choice of a response. Close it, whatever happens; the request ends with it."""
 
-    def __init__(self, index: int, job: Job, stream: Stream, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        index: int,
+        job: Job,
+        stream: Stream,
+        tokenizer: Tokenizer,
+        log: RoundLog | None = None,
+    ) -> None:
         self.index = index
         self.job = job
         self.stream = stream
         self.n_tokens = 0
-        self._n_rounds = 0
+        self._log = log
         self.finish: Finish | None = None
         self._tokenizer = tokenizer
         self._text = self._new_text(job.sampling.stop)
@@ -76,10 +85,13 @@ class Answer:
         if not self.job.stream:
             await self.stream.ended()
         async for chunk in self.stream:
-            text = self._text.push(chunk.tokens)
+            apart = [chunk.tokens] if self._log is None else [(t,) for t in chunk.tokens]
+            texts, rest = [self._text.push(tokens) for tokens in apart], ""
             if chunk.finish is not None:
-                text += self._text.flush()
+                rest = self._text.flush()
                 self.finish = chunk.finish
+            if texts:
+                texts[-1] += rest
             at = self.n_tokens
             self.n_tokens += len(chunk.tokens)
             if nothing:
@@ -88,27 +100,16 @@ class Answer:
             sent_s = monotonic()
             reports = self.stream.sequence.logprobs[at : self.n_tokens]
             yield Piece(
-                text=text,
+                text="".join(texts) or rest,
                 tokens=chunk.tokens,
                 logprobs=tuple(reports),
                 finish=chunk.finish,
-                rounds=self._rounds(len(chunk.tokens)),
+                rounds=self._log.take(texts) if self._log is not None else (),
             )
             if chunk.finish is None:
                 with suppress(TimeoutError):  # an end does not wait
                     async with asyncio.timeout(sent_s + self.job.piece_s - monotonic()):
                         await self.stream.ended()
-
-    def _rounds(self, n_tokens: int) -> tuple[int, ...]:
-        """The rounds that gave the last n tokens: a chunk is always made of whole ones."""
-        if not self.job.show.rounds:
-            return ()
-        sizes = self.stream.times.chunk_tokens
-        first = self._n_rounds
-        while n_tokens > 0:
-            n_tokens -= sizes[self._n_rounds]
-            self._n_rounds += 1
-        return sizes[first : self._n_rounds]
 
     @property
     def n_shown(self) -> int:
@@ -121,7 +122,7 @@ class Answer:
         if self.job.show.token_ids:
             told["token_ids"] = [token for piece in pieces for token in piece.tokens]
         if self.job.show.rounds:
-            told["rounds"] = [size for piece in pieces for size in piece.rounds]
+            told["rounds"] = [report for piece in pieces for report in piece.rounds]
         return told
 
     def reason(self) -> str | None:
@@ -165,6 +166,7 @@ def start(job: Job, served: Served) -> list[Answer]:
             watch = StopWatch(
                 tokenizer, stop, continues=show.continues, show_special=show.special
             )  # fmt: skip
+            log = RoundLog(tokenizer) if show.rounds else None
             stream = served.service.submit(
                 prompt,
                 sampling,
@@ -172,8 +174,9 @@ def start(job: Job, served: Served) -> list[Answer]:
                 limits=job.limits,
                 stops=watch if stop else None,
                 mask=job.make_mask() if job.make_mask is not None else None,
+                sink=log.add if log is not None else None,
             )
-            answers.append(Answer(index, job, stream, tokenizer))
+            answers.append(Answer(index, job, stream, tokenizer, log))
     except BaseException:
         end(answers, served)
         raise

@@ -33,8 +33,8 @@ class GenerationRequest(BaseModel):
     """What chat and plain completions share.
 
     speculation: off, auto or fixed:N. speculation_metrics: how much the response says of it.
-    return_rounds: how many tokens each round gave (its last one is the target's own, those before
-    it are guesses that were kept). Beyond OpenAI's fields the other names are vLLM's.
+    return_rounds: what each round guessed, which guesses were kept, and the tokens it gave.
+    Beyond OpenAI's fields the other names are vLLM's.
     """
 
     model_config = _CONFIG
@@ -83,13 +83,14 @@ class Message(BaseModel):
 
 
 class Function(BaseModel):
-    """A function the model may call; `parameters` is its JSON Schema."""
+    """A function the model may call; `parameters` is its JSON Schema, `strict`: always kept."""
 
     model_config = _CONFIG
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
     description: str | None = None
     parameters: dict[str, Any] | None = None
+    strict: bool | None = None
 
 
 class Tool(BaseModel):

@@ -102,10 +102,34 @@ class ChatMessage(BaseModel):
     tool_calls: list[ToolCall] | None = None
 
 
+class Guess(BaseModel):
+    """One guessed token. parent: the guess before it, by index; -1 = directly after the text.
+    kept: it is part of the answer. drafter: who guessed it, where several do."""
+
+    model_config = _CONFIG
+
+    text: str
+    parent: int
+    kept: bool
+    drafter: str | None
+
+
+class RoundReport(BaseModel):
+    """What one round added. texts: of its tokens, joined over all rounds the answer's text; a
+    token that ends no whole character has "". kept: how many of them, the first ones, are guesses;
+    what follows is the target's own choice."""
+
+    model_config = _CONFIG
+
+    texts: list[str]
+    kept: int
+    guesses: list[Guess]
+
+
 class Choice(BaseModel):
     """One answer, or what a chunk adds to it: `message` or `delta` in chats, else `text`.
 
-    stop_reason: the stop string or token id that ended it. rounds: tokens of each round.
+    stop_reason: the stop string or token id that ended it. rounds: as asked by return_rounds.
     """
 
     model_config = _CONFIG
@@ -118,7 +142,7 @@ class Choice(BaseModel):
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     token_ids: list[int] | None = None
-    rounds: list[int] | None = None
+    rounds: list[RoundReport] | None = None
     prompt_token_ids: list[int] | None = None
     prompt_logprobs: list[dict[str, PromptLogprob] | None] | None = None
 
