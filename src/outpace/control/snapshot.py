@@ -118,8 +118,9 @@ def snapshot(
     n_passes: int,
     n_switches: int,
 ) -> Snapshot:
-    """Gather the state of a control."""
-    learned = [prior.evidence for prior in priors]
+    """Gather the state of a control, from any thread: each collection is copied at once."""
+    records, sources = dict(records), dict(sources)
+    learned = [prior.evidence for prior in list(priors)]
     drafts = sum(e.drafts for e in learned)
     granted = [r.limits.max_depth for r in records.values() if r.limits and r.turn == "guess"]
     n_open = sum(r.breaker.state == "open" for r in records.values())

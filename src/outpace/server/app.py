@@ -21,6 +21,7 @@ from outpace.errors import OutpaceError
 from outpace.server.auth import Doorkeeper
 from outpace.server.limits import Quotas
 from outpace.server.log import AccessLog
+from outpace.server.metrics.history import History
 from outpace.server.metrics.meters import Meters
 from outpace.server.routes.feed import feed_routes
 from outpace.server.routes.generate import generate_routes
@@ -47,12 +48,14 @@ _BODIES: Final[Mapping[str, type[BaseModel]]] = {
 def create_app(model: Model, service: Service, settings: Settings) -> FastAPI:
     """The server of one model. service: runs the model's engine; its owner shuts it down."""
     meters = Meters(time.perf_counter)
-    service.engine.listeners.append(meters.listen)
+    history = History(meters, service.engine.control, time.perf_counter)
+    service.engine.listeners += [history.listen, meters.listen]
     served = Served(
         model=model,
         service=service,
         settings=settings,
         meters=meters,
+        history=history,
         door=Doorkeeper(settings.api_keys),
         quotas=Quotas(settings.bounds, time.monotonic),
         created=int(time.time()),

@@ -6,6 +6,7 @@ from outpace.api import Model
 from outpace.engine.service import Service
 from outpace.server.auth import Doorkeeper
 from outpace.server.limits import Quotas
+from outpace.server.metrics.history import History
 from outpace.server.metrics.meters import Meters
 from outpace.server.settings import Settings
 from outpace.server.wire.problems import Problem
@@ -19,6 +20,7 @@ class Served:
     service: Service
     settings: Settings
     meters: Meters
+    history: History
     door: Doorkeeper
     quotas: Quotas
     created: int

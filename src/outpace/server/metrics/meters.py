@@ -163,8 +163,8 @@ class Meters:
         with self._lock:
             return list(self._switches)
 
-    def counted(self) -> Counted:
-        """All numbers at one moment."""
+    def counted(self, *, histograms: bool = True) -> Counted:
+        """All numbers at one moment. histograms: those too."""
         with self._lock:
             s = self._state
             return Counted(
@@ -176,7 +176,9 @@ class Meters:
                 by_source={name: (n, s.kept[name]) for name, n in s.guessed.items()},
                 switches=dict(s.switches),
                 http=dict(s.http),
-                histograms={name: h.snapshot() for name, h in self._histograms.items()},
+                histograms={
+                    name: h.snapshot() for name, h in self._histograms.items() if histograms
+                },
             )
 
     def _passed(self, event: RoundsDone) -> None:

@@ -1,7 +1,8 @@
 """`/outpace/state` and `/outpace/events`: what a page about this server reads.
 
-One JSON document says all there is to show; the events are the same document, again and again. It
-holds numbers, never what users wrote. What has no data is null.
+One JSON document says all there is to show; the events are the same document, again and again,
+whose `history` has only what its reader does not have yet. It holds numbers, never what users
+wrote. What has no data is null.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from pydantic_core import to_json
 
 from outpace import __version__
 from outpace.server.access import identify
-from outpace.server.metrics.meters import Counted, Latency
+from outpace.server.metrics.history import RECENT_S, Point
+from outpace.server.metrics.meters import STAGES, Counted, Latency
 from outpace.server.served import Served
 from outpace.server.sse import EventStream, event
 
@@ -31,7 +33,8 @@ def feed_routes(served: Served) -> APIRouter:
     async def state(request: Request) -> Response:
         """Everything, now."""
         identify(request, served)
-        return Response(to_json(state_of(served)), media_type="application/json")
+        points = served.history.points(float("-inf"))
+        return Response(to_json(state_of(served, points)), media_type="application/json")
 
     @router.get("/outpace/events", response_model=None)
     async def events(request: Request) -> EventStream:
@@ -45,15 +48,20 @@ def feed_routes(served: Served) -> APIRouter:
 
 
 async def _states(served: Served) -> AsyncGenerator[bytes, None]:
-    while served.service.health().state == "running":
-        yield event(to_json(state_of(served)))
-        await asyncio.sleep(EVERY_S)
-    yield event(to_json(state_of(served)))
+    since_s, running = float("-inf"), True
+    while running:
+        running = served.service.health().state == "running"
+        points = served.history.points(since_s)
+        yield event(to_json(state_of(served, points)))
+        if points:  # the last one may still grow, and is told again
+            since_s = points[-1].at_s - points[-1].seconds
+        if running:
+            await asyncio.sleep(EVERY_S)
 
 
-def state_of(served: Served) -> dict[str, Any]:
-    """The document."""
-    engine, counted = served.service.engine, served.meters.counted()
+def state_of(served: Served, points: Seq[Point]) -> dict[str, Any]:
+    """The document. points: of the history."""
+    engine, counted = served.service.engine, served.meters.counted(histograms=False)
     stats, health = served.service.stats(), served.service.health()
     return {
         "version": __version__,
@@ -61,6 +69,7 @@ def state_of(served: Served) -> dict[str, Any]:
         "model": served.model.name,
         "runtime": engine.runtime.traits.name,
         "drafter": engine.drafter.name,
+        "chat": served.model.template is not None,
         "health": {"state": health.state, "reason": health.reason or None},
         "requests": {
             "running": stats.running,
@@ -69,12 +78,9 @@ def state_of(served: Served) -> dict[str, Any]:
             "longest_wait_s": stats.longest_wait_s,
         },
         "tokens_per_s": stats.tokens_per_s,
-        "totals": {name: counted.totals.get(name, 0) for name in _TOTALS},
-        "stages": _stages(counted),
-        "acceptance": _acceptance(counted),
-        "drafters": {
-            name: {"guesses": n, "kept": kept} for name, (n, kept) in counted.by_source.items()
-        },
+        **_counts(counted),
+        "recent": _recent(served),
+        "history": _history(points),
         "control": _control(served),
         "latency": _latency(served.meters.recent()),
     }
@@ -86,12 +92,43 @@ _TOTALS = (
 )  # fmt: skip
 
 
+def _counts(counted: Counted) -> dict[str, Any]:
+    return {
+        "totals": {name: counted.totals.get(name, 0) for name in _TOTALS},
+        "stages": _stages(counted),
+        "acceptance": _acceptance(counted),
+        "drafters": {
+            name: {"guesses": n, "kept": kept} for name, (n, kept) in counted.by_source.items()
+        },
+    }
+
+
+def _recent(served: Served) -> dict[str, Any] | None:
+    counted = served.history.recent()
+    return None if counted is None else {"seconds": RECENT_S, **_counts(counted)}
+
+
 def _stages(counted: Counted) -> list[dict[str, Any]]:
-    """The five stages in order, each with its share of all their time."""
+    """The five stages in order: each one's share of all their time, and tokens in and out."""
     whole_s = sum(counted.stages.values())
+    get = counted.totals.get
+    rounds, guesses, kept = (get(name, 0) for name in ("rounds", "draft_tokens", "accepted_tokens"))
+    flow = {
+        "draft": (rounds, guesses),  # from the last token of each text
+        "score": (get("rows", 0), rounds + guesses),  # a law after each text and each guess
+        "accept": (guesses, kept),
+        "resample": (rounds, rounds),  # one token of the target's own
+        "repeat": (kept + rounds, get("generation_tokens", 0)),  # up to the end of a text
+    }
     return [
-        {"stage": stage, "seconds": seconds, "share": seconds / whole_s if whole_s else None}
-        for stage, seconds in counted.stages.items()
+        {
+            "stage": stage,
+            "seconds": counted.stages.get(stage, 0.0),
+            "share": counted.stages.get(stage, 0.0) / whole_s if whole_s else None,
+            "tokens_in": flow[stage][0],
+            "tokens_out": flow[stage][1],
+        }
+        for stage in STAGES
     ]
 
 
@@ -108,12 +145,40 @@ def _acceptance(counted: Counted) -> dict[str, Any]:
     }
 
 
+def _history(points: Seq[Point]) -> list[dict[str, Any]]:
+    """Points with their end as seconds since 1970."""
+    epoch_s = time.time() - time.perf_counter()
+    return [
+        {
+            "time": round(epoch_s + point.at_s, 3),
+            "seconds": round(point.seconds, 3),
+            "tokens": point.tokens,
+            "rounds": point.rounds,
+            "drafts": point.drafts,
+            "length": point.length,
+            "breakeven": point.breakeven,
+        }
+        for point in points
+    ]
+
+
 def _control(served: Served) -> dict[str, Any]:
-    """What the control says of itself, where it can, and when it last changed its mind."""
+    """What the control says of itself, where it can, and what it decided last, newest first."""
     say = getattr(served.service.engine.control, "snapshot", None)
+    now_s = time.perf_counter()
     return {
         "snapshot": asdict(say()) if say is not None else None,
         "switches": [asdict(event) for event in served.meters.recent_switches()],
+        "decisions": [
+            {
+                "ago_s": round(now_s - decision.at_s, 1),
+                "request": decision.key,
+                "kind": decision.kind,
+                "guesses": decision.guesses,
+                "reason": decision.reason,
+            }
+            for decision in served.history.decisions()
+        ],
     }
 
 
