@@ -1,7 +1,6 @@
 """The application: routes, errors in one shape, and nothing of the process it runs in.
 
-A page can be mounted at `/`, a grammar put behind `ask/grammar.py`; neither changes anything here
-but one line.
+A page can be mounted at `/`, which changes one line here.
 """
 
 import time
@@ -28,7 +27,7 @@ from outpace.server.routes.generate import generate_routes
 from outpace.server.routes.health import health_routes
 from outpace.server.routes.tokens import token_routes
 from outpace.server.served import Served
-from outpace.server.settings import Settings
+from outpace.server.settings import Bounds, Settings
 from outpace.server.wire.problems import Problem, problem_of
 from outpace.server.wire.requests import (
     ChatRequest,
@@ -36,6 +35,7 @@ from outpace.server.wire.requests import (
     DetokenizeRequest,
     TokenizeRequest,
 )
+from outpace.text.grammar.compile import GrammarLimits, Grammars
 
 _BODIES: Final[Mapping[str, type[BaseModel]]] = {
     "/v1/chat/completions": ChatRequest,
@@ -58,6 +58,7 @@ def create_app(model: Model, service: Service, settings: Settings) -> FastAPI:
         history=history,
         door=Doorkeeper(settings.api_keys),
         quotas=Quotas(settings.bounds, time.monotonic),
+        grammars=_grammars(model, settings.bounds),
         created=int(time.time()),
     )
     # No pages of documentation: they would load scripts from elsewhere.
@@ -71,6 +72,18 @@ def create_app(model: Model, service: Service, settings: Settings) -> FastAPI:
     app.add_middleware(AccessLog, answered=meters.answered)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
     return app
+
+
+def _grammars(model: Model, bounds: Bounds) -> Grammars:
+    limits = GrammarLimits(
+        source_bytes=bounds.grammar_bytes,
+        compile_s=bounds.grammar_s,
+        remembered=bounds.grammars,
+    )
+    traits = model.runtime.traits
+    return Grammars(
+        model.tokenizer, vocab_size=traits.vocab_size, eos_ids=traits.eos_ids, limits=limits
+    )
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:

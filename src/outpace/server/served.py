@@ -10,11 +10,15 @@ from outpace.server.metrics.history import History
 from outpace.server.metrics.meters import Meters
 from outpace.server.settings import Settings
 from outpace.server.wire.problems import Problem
+from outpace.text.grammar.compile import Grammars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """One model being served. created: seconds since 1970, as OpenAI's `created`."""
+    """One model being served.
+
+    grammars: the model's, within the server's bounds. created: seconds since 1970.
+    """
 
     model: Model
     service: Service
@@ -23,6 +27,7 @@ class Served:
     history: History
     door: Doorkeeper
     quotas: Quotas
+    grammars: Grammars
     created: int
 
     def check_model(self, name: str | None) -> None:

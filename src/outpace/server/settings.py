@@ -10,7 +10,10 @@ from outpace.errors import ConfigError
 MetricsLevel = Literal["none", "summary", "detailed"]
 
 
-_POSITIVE = ("body_bytes", "choices", "in_flight", "body_s", "send_s", "biases", "stop_chars")
+_POSITIVE = (
+    "body_bytes", "choices", "in_flight", "body_s", "send_s", "biases", "stop_chars",
+    "grammar_bytes", "grammar_s", "grammars",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,8 @@ class Bounds:
     one request, prompts times n. top_logprobs: alternatives per token. biases: entries of
     logit_bias, and of stop_token_ids. stop_chars: of all stop strings together. in_flight:
     requests of one key at a time. requests_per_minute: of one key; 0 = any number. body_s: time
-    to send a body. send_s: how long a reader may leave a piece unread.
+    to send a body. send_s: how long a reader may leave a piece unread. grammar_bytes, grammar_s:
+    of a schema, regex or grammar, and for compiling it. grammars: how many stay compiled.
     """
 
     body_bytes: int = 8 << 20
@@ -34,6 +38,9 @@ class Bounds:
     requests_per_minute: int = 0
     body_s: float = 30.0
     send_s: float = 60.0
+    grammar_bytes: int = 128 << 10
+    grammar_s: float = 5.0
+    grammars: int = 64
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:

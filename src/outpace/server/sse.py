@@ -13,11 +13,16 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 DONE: Final = b"data: [DONE]\n\n"
+# Line breaks of Unicode, which many a client's line reader takes for the end of an event.
+_BREAKS: Final = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
 
 
 def event(document: bytes | str) -> bytes:
-    """One `data:` event; the document has no line breaks."""
+    """One `data:` event of a JSON document without line breaks between its parts."""
     data = document.encode() if isinstance(document, str) else document
+    for char, escape in _BREAKS.items():
+        if char in data:
+            data = data.replace(char, escape)
     return b"data: " + data + b"\n\n"
 
 

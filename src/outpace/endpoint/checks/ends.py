@@ -11,7 +11,7 @@ from outpace.endpoint.verdict import Check, Unsupported, expect, same
 
 _LONG = 40
 # Beyond this, filling the context would take minutes on a small machine.
-_LONGEST_FILLED_TOKENS = 2100
+_LONGEST_FILLED_TOKENS = 8192
 
 
 def stop_token(e: Endpoint) -> str:

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from outpace.control.limits import parse_speculation
 from outpace.core.sampling import Sampling
-from outpace.server.answer.tools import ToolFormat, format_of
+from outpace.server.answer.tools import ToolFormat
 from outpace.server.ask.grammar import grammar_for
 from outpace.server.ask.job import Job, Show
 from outpace.server.ask.prompts import chat_prompt, check_prompt, text_prompts
+from outpace.server.ask.tools import tool_format
 from outpace.server.served import Served
-from outpace.server.wire.problems import Problem, bad
+from outpace.server.wire.problems import bad
 from outpace.server.wire.requests import ChatRequest, CompletionRequest, GenerationRequest
 
 # OpenAI's default for plain completions; chats may fill the context.
@@ -29,7 +30,7 @@ def chat_job(request: ChatRequest, served: Served) -> Job:
     Raises:
         Problem, RequestError: the request cannot be run as it is.
     """
-    tools = _tools(request, served)
+    tools = tool_format(request, served)
     if request.top_logprobs is not None and not request.logprobs:
         raise bad("top_logprobs needs logprobs: true beside it", param="top_logprobs")
     limits = {request.max_tokens, request.max_completion_tokens} - {None}
@@ -163,7 +164,7 @@ def _job(
         sampling=sampling,
         n=request.n or 1,
         limits=parse_speculation(request.speculation or "auto"),
-        make_mask=grammar_for(request, served),
+        make_mask=grammar_for(request, served, tools),
         show=show,
         metrics=request.speculation_metrics or served.settings.metrics,
         stream=stream,
@@ -203,35 +204,3 @@ def _check_bounds(job: Job, served: Served) -> None:
             raise bad(f"{name} has {found} {what}; at most {most} are taken", param=name)
     for prompt in job.prompts:
         check_prompt(prompt, served)
-
-
-def _tools(request: ChatRequest, served: Served) -> ToolFormat | None:
-    """How to find calls; None where the model is not to make any."""
-    if not request.tools:
-        if request.tool_choice not in (None, "none", "auto"):
-            raise bad("tool_choice names a tool, and there are no tools", param="tool_choice")
-        return None
-    if request.tool_choice == "none":
-        return None
-    if isinstance(request.tool_choice, str) and request.tool_choice not in ("auto", "required"):
-        raise bad(
-            f"tool_choice is {request.tool_choice!r}; allowed: none, auto, required, or a function",
-            param="tool_choice",
-        )
-    if request.parallel_tool_calls is False:
-        raise bad("parallel_tool_calls: false is not available; leave it out",
-                  param="parallel_tool_calls", code="not_available")  # fmt: skip
-    template = served.model.template
-    form = format_of(template.source) if template is not None else None
-    if form is None:
-        raise _no_tools(served)
-    return form
-
-
-def _no_tools(served: Served) -> Problem:
-    return bad(
-        f"the chat template of {served.model.name} teaches no tool calls in a format this server "
-        f"reads; leave tools out, or send tool_choice: none",
-        param="tools",
-        code="not_available",
-    )

@@ -5,6 +5,7 @@ kept for bugs of ours.
 """
 
 import math
+import re
 from collections.abc import Mapping
 
 from fastapi.responses import JSONResponse
@@ -95,6 +96,7 @@ def problem_of(error: BaseException) -> Problem:
             return Problem(status=500, message=message, type="server_error", code="bug")
 
 
+_NAME = re.compile(r"[a-z_]+")
 _FIELDS = frozenset(
     [
         "temperature",
@@ -115,11 +117,18 @@ _FIELDS = frozenset(
         "speculation",
         "prompt",
         "messages",
+        "response_format",
+        "structured_outputs",
+        "guided_json",
+        "guided_regex",
+        "guided_choice",
+        "guided_grammar",
+        "tools",
     ]
 )
 
 
 def _param_of(message: str) -> str | None:
-    """Sampling's errors begin with the field's name."""
-    first = message.split(" ", 1)[0].split("[", 1)[0]
-    return first if first in _FIELDS else None
+    """Errors of a field begin with its name, or with a place in it (`a.b[0]: ..`)."""
+    first = _NAME.match(message)
+    return first[0] if first and first[0] in _FIELDS else None

@@ -2,6 +2,7 @@
 
     spec.py      what a caller may ask for, as one frozen value
     request.py   the fields clients send (response_format, guided_json, ..) -> that value
+    calls.py     calls of tools, forced or free, as such a value, and as a grammar
     words.py     the model's tokens, byte for byte, for the grammar library (llguidance)
     compile.py   value -> compiled grammar, within limits, remembered
     mask.py      a compiled grammar following one text: which tokens may come next

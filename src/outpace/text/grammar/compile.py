@@ -14,16 +14,22 @@ from collections import OrderedDict
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from llguidance import LLMatcher, LLParserLimits
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from outpace.errors import RequestError
+from outpace.text.grammar.calls import calls_lark
 from outpace.text.grammar.mask import Compiled, GrammarMask
-from outpace.text.grammar.spec import GrammarSpec, nesting, parse_json, places
+from outpace.text.grammar.spec import Blanks, GrammarSpec, nesting, parse_json, places
 from outpace.text.grammar.words import Words
 from outpace.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from llguidance._lib import JsonCompileOptions
 
 # Between parts of JSON: nothing, or what this matches, once.
 _BLANKS = r"\n {0,24}| "
@@ -87,7 +93,13 @@ class Grammars:
     def mask(
         self, spec: GrammarSpec, *, stop_token_ids: frozenset[int] = frozenset()
     ) -> GrammarMask:
-        """A mask for one answer, at its beginning.
+        """A mask for one answer, at its beginning; `maker` has the arguments and errors."""
+        return self.maker(spec, stop_token_ids=stop_token_ids)()
+
+    def maker(
+        self, spec: GrammarSpec, *, stop_token_ids: frozenset[int] = frozenset()
+    ) -> Callable[[], GrammarMask]:
+        """Compile now, which may take long; each call of what is returned makes a mask, at once.
 
         stop_token_ids: the request's; those that are control tokens may end the text where the
         grammar may end, as an EOS does (those that are text stay what the grammar makes of them).
@@ -102,8 +114,12 @@ class Grammars:
                 "a control token"
             )
         compiled = self._compiled(spec)
-        return GrammarMask(
-            compiled, n_words=self.words().n_words, vocab_size=self._vocab_size, ends=ends
+        return partial(
+            GrammarMask,
+            compiled,
+            n_words=self.words().n_words,
+            vocab_size=self._vocab_size,
+            ends=ends,
         )
 
     def words(self) -> Words:
@@ -164,6 +180,8 @@ def to_library(spec: GrammarSpec, limits: GrammarLimits) -> str:
             return LLMatcher.grammar_from_lark(_one_of(spec, limits))
         case "ebnf":
             return LLMatcher.grammar_from_lark(_from_ebnf(spec))
+        case "calls":
+            return LLMatcher.grammar_from_lark(_calls(spec, limits))
     found = _INEXPRESSIBLE.search(spec.source)
     if found:
         raise RequestError(
@@ -173,27 +191,43 @@ def to_library(spec: GrammarSpec, limits: GrammarLimits) -> str:
     return LLMatcher.grammar_from_lark(spec.source)
 
 
+# Never partly: an unsupported keyword is an error, and oneOf is not loosened to anyOf.
+_STRICTLY: "JsonCompileOptions" = {"lenient": False, "coerce_one_of": False}
+
+
+def _spacing(blanks: Blanks) -> "JsonCompileOptions":
+    if blanks == "flexible":
+        return {"whitespace_pattern": _BLANKS}
+    return {"whitespace_flexible": False}
+
+
 def _json(schema: dict[str, object], spec: GrammarSpec) -> str:
-    blanks = spec.blanks == "flexible"
     return LLMatcher.grammar_from_json_schema(
-        schema,
-        defaults={"whitespace_pattern": _BLANKS} if blanks else {"whitespace_flexible": False},
-        # Never partly: an unsupported keyword is an error, and oneOf is not loosened to anyOf.
-        overrides={"lenient": False, "coerce_one_of": False},
+        schema, defaults=_spacing(spec.blanks), overrides=_STRICTLY
     )
 
 
 def _schema(spec: GrammarSpec, limits: GrammarLimits) -> dict[str, object]:
-    schema = parse_json(spec.source, spec.name)
-    depth = nesting(schema)
+    schema = _shallow(spec, limits)
+    if not isinstance(schema, dict):
+        raise RequestError(f"{spec.name} is no JSON schema: it must be an object")
+    return schema
+
+
+def _shallow(spec: GrammarSpec, limits: GrammarLimits) -> object:
+    found = parse_json(spec.source, spec.name)
+    depth = nesting(found)
     if depth > limits.nesting:
         raise RequestError(
             f"{spec.name} is nested {depth} deep; allowed: {limits.nesting}; flatten it, for "
             "example with $defs and $ref"
         )
-    if not isinstance(schema, dict):
-        raise RequestError(f"{spec.name} is no JSON schema: it must be an object")
-    return schema
+    return found
+
+
+def _calls(spec: GrammarSpec, limits: GrammarLimits) -> str:
+    document: Any = _shallow(spec, limits)
+    return calls_lark(document, options={**_spacing(spec.blanks), **_STRICTLY})
 
 
 def _one_of(spec: GrammarSpec, limits: GrammarLimits) -> str:
@@ -218,7 +252,7 @@ def _from_ebnf(spec: GrammarSpec) -> str:
 def _reason(spec: GrammarSpec, message: str) -> str:
     """The library's complaint, with the place of a keyword it does not know."""
     unknown = _UNKNOWN_KEYS.search(message)
-    if spec.kind != "json_schema" or unknown is None:
+    if spec.kind not in ("json_schema", "calls") or unknown is None:
         return f"{_short(message)}; this grammar cannot be enforced as it stands"
     schema = parse_json(spec.source, spec.name)
     keys: Seq[str] = json.loads(unknown[1])

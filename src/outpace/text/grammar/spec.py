@@ -14,8 +14,11 @@ from outpace.errors import RequestError
 #   json_object  any JSON object          json_schema  JSON that the schema describes
 #   regex        the whole answer matches choice       one of these strings
 #   lark, ebnf   a context-free grammar, in Lark's notation or with ::=
-Kind = Literal["json_object", "json_schema", "regex", "choice", "lark", "ebnf"]
-KINDS: tuple[Kind, ...] = ("json_object", "json_schema", "regex", "choice", "lark", "ebnf")
+#   calls        calls of tools (`calls.py`)
+Kind = Literal["json_object", "json_schema", "regex", "choice", "lark", "ebnf", "calls"]
+KINDS: tuple[Kind, ...] = (
+    "json_object", "json_schema", "regex", "choice", "lark", "ebnf", "calls",
+)  # fmt: skip
 # Between the parts of JSON: flexible = nothing, a space, or a new line with its indent; a model
 # can neither be cramped nor write blanks for ever. compact = nothing.
 Blanks = Literal["flexible", "compact"]
@@ -26,8 +29,8 @@ BLANKS: tuple[Blanks, ...] = ("flexible", "compact")
 class GrammarSpec:
     """One grammar.
 
-    source: the schema or the list of choices as JSON, else the regex or grammar itself. blanks:
-    for JSON only. name: the field it came in, for messages; two specs may differ in it and still
+    source: the schema, choices or calls as JSON, else the regex or grammar itself. blanks: for
+    JSON only. name: the field it came in, for messages; two specs may differ in it and still
     be the same grammar.
 
     Raises:
