@@ -1,0 +1,1 @@
+"""What makes a plan unable to answer its question, one subject a file; `plan/lint.py` runs all."""
