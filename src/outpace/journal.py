@@ -57,8 +57,7 @@ class Journal:
         Raises:
             ConfigError: the disk is full, or the file cannot be written any more.
         """
-        line = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        rest = line.encode("utf-8", "surrogatepass") + b"\n"
+        rest = encoded(document)
         with self._lock:
             if self._file < 0:
                 raise ValueError(f"{self.path} is closed")
@@ -108,6 +107,12 @@ class Journal:
             f"{self.path} cannot be written: {error.strerror}; "
             f"name a file in an existing folder with room that you may write to"
         )
+
+
+def encoded(document: Mapping[str, object]) -> bytes:
+    """A document as its line, the end of the line included."""
+    line = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return line.encode("utf-8", "surrogatepass") + b"\n"
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from evaluate.plans import plan
 from outpace.evaluate.verdict import (
     EXIT_CODES,
     EXIT_USAGE,
@@ -12,6 +13,7 @@ from outpace.evaluate.verdict import (
     Status,
     agreeing,
     decide,
+    promised,
 )
 
 STATUSES: tuple[Status, ...] = ("PASS", "FAIL", "INCONCLUSIVE", "INVALID")
@@ -61,6 +63,14 @@ def test_every_combination_of_up_to_four_criteria() -> None:
     assert n_seen == 3 * (16 + 16**2 + 16**3)
 
 
+def test_a_plan_promises_all_its_criteria() -> None:
+    made = promised(plan(("failure_mode.critical", True)))
+    assert [e.id for e in made] == list(plan().criterion_ids)
+    assert [e.id for e in made if e.primary] == ["speed"]
+    assert [e.id for e in made if e.critical] == ["exact_law", "exact_text", "failure_mode"]
+    assert "failure_mode" not in [e.id for e in promised(plan(("failure_mode", ...)))]
+
+
 def test_exit_codes() -> None:
     assert EXIT_CODES == {"SUPPORTED": 0, "REFUTED": 1, "INCONCLUSIVE": 2, "INVALID": 3}
     assert EXIT_USAGE == 4
@@ -88,13 +98,13 @@ def test_nothing_expected_supports_nothing() -> None:
 
 
 def test_supported_is_unconfirmed_until_the_confirmation_agreed() -> None:
-    plan, passed = [expected("speed", "primary")], [outcome("speed", "PASS")]
-    assert decide(plan, passed).words == "SUPPORTED (unconfirmed)"
-    assert decide(plan, passed, confirmed=True, n_openings=1).words == "SUPPORTED"
-    capped = decide(plan, passed, confirmed=True, n_openings=2)
+    claim, passed = [expected("speed", "primary")], [outcome("speed", "PASS")]
+    assert decide(claim, passed).words == "SUPPORTED (unconfirmed)"
+    assert decide(claim, passed, confirmed=True, n_openings=1).words == "SUPPORTED"
+    capped = decide(claim, passed, confirmed=True, n_openings=2)
     assert (capped.words, capped.confirmed) == ("INCONCLUSIVE", False)
     assert "opened 2 times" in capped.reasons[0]
-    failed = decide(plan, [outcome("speed", "FAIL")], confirmed=True, n_openings=2)
+    failed = decide(claim, [outcome("speed", "FAIL")], confirmed=True, n_openings=2)
     assert failed.conclusion == "REFUTED", "a cap lifts nothing"
 
 

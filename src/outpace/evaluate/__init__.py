@@ -11,7 +11,7 @@ What there is:
     ledger.py        `Ledger(folder).append(Statement)`, `read_ledger(folder)`: hash-chained
     phases.py        `what_follows(statements, now) -> State`: what may run, what was undone
     measurement.py   `Measurement`, `Window`, `read_measurements(path, plan=)`: what is kept
-    verdict.py       `Outcome` per criterion, `decide(expected, outcomes) -> Verdict`, exit codes
+    verdict.py       `Outcome` per criterion, `decide(promised(plan), outcomes) -> Verdict`, exits
     exactness.py     texts with guesses against texts without, in this process
     schemas/         the JSON Schemas of plan, ledger and records
 

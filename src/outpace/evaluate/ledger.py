@@ -11,7 +11,6 @@ told the head before.
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
@@ -20,13 +19,13 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
 
 from outpace.errors import ConfigError
 from outpace.evaluate.plan.document import canonical
-from outpace.journal import Journal, read_lines
+from outpace.journal import Journal, encoded
 
 SCHEMA: Literal[1] = 1
 LEDGER, HEAD = "ledger.jsonl", "ledger.head"
@@ -97,6 +96,7 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._head = folder / HEAD
+        read_ledger(folder)  # before the journal mends what a killed process may have left
         self._journal = Journal(folder / LEDGER, sync=True)
         try:
             self._entries = list(read_ledger(folder))
@@ -146,14 +146,22 @@ class Ledger:
 def read_ledger(folder: Path) -> tuple[Entry, ...]:
     """The entries of a folder's ledger, verified; none where there is none.
 
+    A half line at the end, which a killed process leaves, is none.
+
     Raises:
         LedgerBroken: a line was edited, moved, inserted, removed or cut off.
+        ConfigError: the file cannot be read.
     """
     path = folder / LEDGER
+    head = _read_head(folder / HEAD)  # first: a process that writes may add lines meanwhile
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     entries: list[Entry] = []
-    for at, line in read_lines(path) if path.exists() else ():
+    for at, line in enumerate(lines, start=1):
         entries.append(_entry(line, path, at, entries))
-    _check_head(folder / HEAD, path, entries)
+    _check_head(head, path, entries)
     return tuple(entries)
 
 
@@ -164,13 +172,14 @@ def chained(statement: Statement, *, n: int, previous: str) -> Entry:
     return replace(entry, sha256=_hash(content))
 
 
-def _entry(line: Mapping[str, Any], path: Path, at: int, before: Seq[Entry]) -> Entry:
+def _entry(line: bytes, path: Path, at: int, before: Seq[Entry]) -> Entry:
     try:
-        entry = adapter().validate_json(json.dumps(line), strict=True, extra="forbid")
+        entry = adapter().validate_json(line, strict=True, extra="forbid")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise LedgerBroken(path, at, f"no statement ({where}: {first['msg']})") from None
+        problem = f"{where}: {first['msg']}" if where else first["msg"]
+        raise LedgerBroken(path, at, f"no statement ({problem})") from None
     if entry.n != at:
         raise LedgerBroken(
             path, at, f"statement {entry.n} stands here; lines were moved or removed"
@@ -179,26 +188,37 @@ def _entry(line: Mapping[str, Any], path: Path, at: int, before: Seq[Entry]) -> 
         raise LedgerBroken(path, at, "it does not follow from the line before it")
     if chained(entry.statement, n=entry.n, previous=entry.previous).sha256 != entry.sha256:
         raise LedgerBroken(path, at, "its hash is not that of its content; it was edited")
+    if encoded(_line(entry)) != line + b"\n":
+        raise LedgerBroken(path, at, "it is not spelled as it was written; it was edited")
     return entry
 
 
-def _check_head(head: Path, path: Path, entries: Seq[Entry]) -> None:
+def _read_head(head: Path) -> tuple[int, str] | None:
+    """Number and hash of the last statement; number -1 if the file cannot be read."""
     try:
-        n_text, _, digest = head.read_text("ascii").strip().partition(" ")
-        n = int(n_text)
+        n, digest = head.read_text("ascii").split()
+        return int(n), digest
     except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return -1, ""
+
+
+def _check_head(head: tuple[int, str] | None, path: Path, entries: Seq[Entry]) -> None:
+    if head is None:
         # Killed between the first line and its head; later ones had one to begin with.
         if len(entries) > 1:
-            raise LedgerBroken(path, len(entries) + 1, f"{head.name} is gone") from None
+            raise LedgerBroken(path, len(entries) + 1, f"{HEAD} is gone")
         return
-    except (OSError, ValueError):
-        raise LedgerBroken(path, len(entries) + 1, f"{head.name} cannot be read") from None
+    n, digest = head
+    if n < 1:
+        raise LedgerBroken(path, len(entries) + 1, f"{HEAD} cannot be read")
     if n > len(entries):
         raise LedgerBroken(
             path, len(entries) + 1, f"cut off: {n} statements were made, {len(entries)} are there"
         )
-    if n < len(entries) - 1 or n < 1 or entries[n - 1].sha256 != digest:
-        raise LedgerBroken(path, max(1, n), f"{head.name} names another statement as the last one")
+    if n < len(entries) - 1 or entries[n - 1].sha256 != digest:
+        raise LedgerBroken(path, n, f"{HEAD} names another statement as the last one")
 
 
 def _write_head(head: Path, entry: Entry) -> None:

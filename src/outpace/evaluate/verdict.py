@@ -15,6 +15,9 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from outpace.evaluate.plan.document import Plan
+from outpace.evaluate.plan.probes import FAILURE_MODE
+
 Status = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 Conclusion = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "INVALID"]
 EXIT_CODES: Mapping[Conclusion, int] = {
@@ -39,6 +42,15 @@ class Expected:
     def must_have_data(self) -> bool:
         """Whether silence is a FAIL."""
         return self.critical or self.primary
+
+
+def promised(plan: Plan) -> tuple[Expected, ...]:
+    """What a plan says will be judged, the failure mode included if it is probed."""
+    made = [Expected(id=c.id, critical=c.critical, primary=c.primary) for c in plan.criteria]
+    if plan.failure_mode is not None:
+        critical = plan.failure_mode.critical
+        made.append(Expected(id=FAILURE_MODE, critical=critical, primary=False))
+    return tuple(made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
