@@ -9,8 +9,10 @@ import hashlib
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
 
 from outpace.api import Model
 from outpace.core.sampling import Sampling
@@ -37,7 +39,9 @@ class Answer:
 
     completion_tokens: by the one who answered, never re-tokenised text. chunks_s, chunk_tokens:
     when parts were there and how long they were. speculation: None where nobody said. digest:
-    equal for equal answers. text: only where a next turn needs it.
+    equal for equal answers. text: only where it was asked for. tokens, logprobs: the answer's ids
+    and the log-probabilities of them, where they are known. counted_by: who counted the tokens;
+    the client does only where nobody else did. reported: what was said of this request besides.
     """
 
     sent_s: float
@@ -51,6 +55,10 @@ class Answer:
     speculation: Speculation | None
     digest: str
     text: str
+    tokens: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    counted_by: Literal["engine", "server", "client"] = "engine"
+    reported: Mapping[str, JsonValue] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -116,6 +124,8 @@ class InProcess:
             ),
             digest=hashlib.sha256(repr(sequence.output).encode()).hexdigest()[:16],
             text=text,
+            tokens=tuple(sequence.output),
+            logprobs=tuple(found.logprob for found in sequence.logprobs) or None,
         )
 
 
