@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from server.live import Live, refused
+from outpace.server.settings import Settings
+from server.live import Live, refused, running
 
 
 def test_n_answers_differ_and_each_has_a_seed_of_its_own(server: Live) -> None:
@@ -115,6 +116,22 @@ def test_rounds_tell_every_guess_and_which_were_kept(server: Live) -> None:
             last = max((i for i, g in enumerate(r["guesses"]) if g["kept"]), default=-1)
             failed = [g["text"] for g in r["guesses"] if g["parent"] == last and not g["kept"]]
             assert r["texts"][-1] not in failed
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"), [((), True), (("a",), True), (("a", "b"), False)], ids=["none", "one", "two"]
+)
+def test_with_several_callers_rejected_guesses_are_not_spelled(
+    keys: tuple[str, ...], told: bool
+) -> None:
+    """A drafter remembers what others were answered."""
+    with running(settings=Settings(port=0, api_keys=keys)) as live:
+        live.http.headers["Authorization"] = "Bearer a"
+        done = live.complete("ab ab ab ab ab", max_tokens=80, temperature=0, return_rounds=True)
+    guesses = [guess for r in done["choices"][0]["rounds"] for guess in r["guesses"]]
+    assert all(g["text"] is not None for g in guesses if g["kept"])
+    rejected = {g["text"] is not None for g in guesses if not g["kept"]}
+    assert rejected == {told}
 
 
 def test_a_text_that_ends_among_kept_guesses_has_no_choice_of_its_own(server: Live) -> None:

@@ -22,6 +22,7 @@ from outpace.server.limits import Quotas
 from outpace.server.log import AccessLog
 from outpace.server.metrics.history import History
 from outpace.server.metrics.meters import Meters
+from outpace.server.page.routes import page_routes
 from outpace.server.routes.feed import feed_routes
 from outpace.server.routes.generate import generate_routes
 from outpace.server.routes.health import health_routes
@@ -64,7 +65,7 @@ def create_app(model: Model, service: Service, settings: Settings) -> FastAPI:
     # No pages of documentation: they would load scripts from elsewhere.
     app = FastAPI(title="outpace", version=__version__, docs_url=None, redoc_url=None)
     app.state.served = served
-    for routes in (generate_routes, token_routes, health_routes, feed_routes):
+    for routes in (generate_routes, token_routes, health_routes, feed_routes, page_routes):
         app.include_router(routes(served))
     app.add_exception_handler(Problem, _refuse)
     app.add_exception_handler(OutpaceError, _refuse)

@@ -92,6 +92,12 @@ class Settings:
                 f"with allow_unauthenticated"
             )
 
+    @property
+    def one_tenant(self) -> bool:
+        """Whether all callers may be taken for one: guesses may come from others' answers."""
+        open_to_all = self.allow_unauthenticated and not is_loopback(self.host)
+        return len(self.api_keys) <= 1 and not open_to_all
+
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach that address."""

@@ -166,7 +166,9 @@ def start(job: Job, served: Served) -> list[Answer]:
             watch = StopWatch(
                 tokenizer, stop, continues=show.continues, show_special=show.special
             )  # fmt: skip
-            log = RoundLog(tokenizer) if show.rounds else None
+            log = None
+            if show.rounds:
+                log = RoundLog(tokenizer, all_texts=served.settings.one_tenant)
             stream = served.service.submit(
                 prompt,
                 sampling,

@@ -25,10 +25,15 @@ class _Guessed:
 
 
 class RoundLog:
-    """The rounds of one answer that are not told yet."""
+    """The rounds of one answer that are not told yet.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    all_texts: spell rejected guesses too. Drafters remember other requests' answers, so such a
+    guess may be what another caller was told; kept ones are this answer's own words.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, all_texts: bool) -> None:
         self._tokenizer = tokenizer
+        self._all_texts = all_texts
         self._rounds: deque[_Guessed] = deque()
 
     def add(self, done: Round) -> None:
@@ -65,7 +70,7 @@ class RoundLog:
             kept=len(path),
             guesses=[
                 Guess(
-                    text=self._tokenizer.token_bytes(token).decode("utf-8", "replace"),
+                    text=self._spell(token) if self._all_texts or node in path else None,
                     parent=parent,
                     kept=node in path,
                     drafter=name,
@@ -75,3 +80,6 @@ class RoundLog:
                 )
             ],
         )
+
+    def _spell(self, token: int) -> str:
+        return self._tokenizer.token_bytes(token).decode("utf-8", "replace")

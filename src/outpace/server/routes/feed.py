@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator
 from collections.abc import Sequence as Seq
 from dataclasses import asdict
+from statistics import median
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -104,8 +105,17 @@ def _counts(counted: Counted) -> dict[str, Any]:
 
 
 def _recent(served: Served) -> dict[str, Any] | None:
+    """The last minute. breakeven: its median, over seconds with guesses."""
     counted = served.history.recent()
-    return None if counted is None else {"seconds": RECENT_S, **_counts(counted)}
+    if counted is None:
+        return None
+    points = served.history.points(time.perf_counter() - RECENT_S)
+    even = [p.breakeven for p in points if p.drafts and p.breakeven is not None]
+    return {
+        "seconds": RECENT_S,
+        "breakeven": median(even) if even else None,
+        **_counts(counted),
+    }
 
 
 def _stages(counted: Counted) -> list[dict[str, Any]]:

@@ -104,11 +104,12 @@ class ChatMessage(BaseModel):
 
 class Guess(BaseModel):
     """One guessed token. parent: the guess before it, by index; -1 = directly after the text.
-    kept: it is part of the answer. drafter: who guessed it, where several do."""
+    kept: it is part of the answer. drafter: who guessed it, where several do. text: None where a
+    rejected guess could be another caller's text."""
 
     model_config = _CONFIG
 
-    text: str
+    text: str | None
     parent: int
     kept: bool
     drafter: str | None
