@@ -10,12 +10,10 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 
 from outpace.control.acceptance import Prior
-from outpace.control.breaker import Reading
-from outpace.control.cost import CostTable, RoundCosts
+from outpace.control.cost import CostTable, RoundCosts, load_of
 from outpace.control.depth import Bid, Market, Prices, search, worth_of
 from outpace.control.limits import AutoConfig, Limits, View
-from outpace.control.profile import Load
-from outpace.control.record import Last, Record
+from outpace.control.record import Plan, Record
 from outpace.control.snapshot import Snapshot, Source, count, snapshot
 from outpace.core.draft import Style
 from outpace.core.repeat import Round
@@ -66,7 +64,7 @@ class AutoControl:
         self._market = Market()
         self._n_plain: dict[int, int] = {}  # passes without guesses, by the batch's size in bits
         self._claims = False
-        self._last = Last((), [])
+        self._plan = Plan((), (), 0.0)
         self._n_decided = self._n_switches = self._since_plain = 0
 
     def report_to(self, tell: Tell) -> None:
@@ -78,35 +76,41 @@ class AutoControl:
             return []
         records = [self._records.get(v.key) or self._begin(v) for v in views]
         self._n_decided += 1
-        if self._last.holds(views, records):
-            return self._last.limits
         together = len(views) > FEW_SEQUENCES or not self._n_decided % PROBES_TOGETHER
+        n_guessing = 0
         for record in records:
             record.turn = record.breaker.turn(together=together)
-        guessing = [r for r in records if r.turn == "guess"]
-        load = _load(views)
-        prices = self._prices(views, load)
+            n_guessing += record.turn == "guess"
+        fresh = not self._plan.holds(views, records)
+        if fresh:
+            self._plan = self._work_out(views, records, n_guessing)
+        known = self._n_plain.get(len(views).bit_length(), 0) >= 3
+        if n_guessing and self._since_plain >= (LOOK_BACK if known else FIRST_LOOK_BACK):
+            return [_PLAIN] * len(views)
+        planned = self._plan.n_guesses
+        return [
+            self._granted(r, planned.get(v.key, 0), fresh=fresh, together=together)
+            if r.turn == "guess"
+            else self._held(r)
+            for v, r in zip(views, records, strict=True)
+        ]
+
+    def _work_out(self, views: Seq[View], records: Seq[Record], n_guessing: int) -> Plan:
+        """Let all bid; the plan holds while nothing happens that changes it much."""
+        prices = self._prices(views)
         # Those that rest bid too: what a guess costs depends on how many would share the pass.
-        bids = [self._bid(r, len(guessing)) for r in records]
+        bids = [self._bid(r, n_guessing) for r in records]
         wanted = search(bids, prices).n_guesses
         n_granted, n_asked = sum(wanted), sum(n > 0 for n in wanted)
         extra_s = max(self.costs.per_guess(r.style) for r in records)
         self._market.post(prices, n_granted, n_asked or len(views), extra_s)
-        known = self._n_plain.get(len(views).bit_length(), 0) >= 3
-        if guessing and self._since_plain >= (LOOK_BACK if known else FIRST_LOOK_BACK):
-            self._last = Last((), [])
-            return [_PLAIN] * len(views)
         if any(n and r.turn != "guess" for n, r in zip(wanted, records, strict=True)):
             pairs = zip(bids, records, strict=True)
             closed = [bid if r.turn == "guess" else _NO_BID for bid, r in pairs]
             wanted = search(closed, prices).n_guesses
-        worth = worth_of(prices, n_granted, n_asked)
-        limits = [
-            self._granted(r, n, worth, together=together) if r.turn == "guess" else self._held(r)
-            for r, n in zip(records, wanted, strict=True)
-        ]
-        self._last = Last(views, limits)
-        return limits
+        for record in records:
+            record.news = False
+        return Plan(views, wanted, worth_of(prices, n_granted, n_asked))
 
     def learn(self, rounds: Seq[Round]) -> None:
         """What one shared pass brought and cost."""
@@ -115,11 +119,10 @@ class AutoControl:
         if not bill.guesses and bill.emitting == len(rounds):
             size = len(rounds).bit_length()
             self._since_plain, self._n_plain[size] = 0, self._n_plain.get(size, 0) + 1
-        if bill.emitting:
-            plain = bill.emitting * (bill.pass_s + bill.other_s) / bill.plain_s
-            self._market.learn(bill.tokens, plain)
         # What guessing cost this round, in tokens that plain decoding would have brought.
         cost = bill.emitting * (bill.pass_s + bill.other_s - bill.plain_s) / bill.plain_s
+        if bill.emitting and not bill.reading:
+            self._market.learn(bill.tokens, bill.emitting + cost)
         cost /= max(sum(bool(done.draft.tokens) for done in rounds), 1)
         every_ask = self._market.ask >= FREE_ASK
         for done in rounds:
@@ -162,12 +165,16 @@ class AutoControl:
         )
         return record
 
-    def _prices(self, views: Seq[View], load: Load) -> Prices:
-        emitting = sum(v.catch_up <= _READING_ROWS for v in views)
+    def _prices(self, views: Seq[View]) -> Prices:
+        load = load_of(views)
         most = min(self.config.max_guesses, self.config.max_nodes * len(views))
         pass_s = self.costs.table.curve(load, most, load.keys / load.sequences)
+        # Reading prompts has to be done anyway; a guess saves its share of a pass without that.
+        writing = [v for v in views if v.catch_up <= _READING_ROWS]
+        alone = 0 < len(writing) < len(views)
+        plain_s = self.costs.table.seconds(load_of(writing)) if alone else float(pass_s[0])
         return Prices(
-            tokens_per_s=max(emitting, 1) / pass_s[0] * self._market.speedup,
+            tokens_per_s=max(len(writing), 1) / plain_s * self._market.speedup,
             pass_s=pass_s,
             ask_s=self.costs.draft.a,
             depth_s=self.costs.draft.b,
@@ -184,13 +191,17 @@ class AutoControl:
             extra_s=self.costs.per_guess(record.style),
         )
 
-    def _granted(self, record: Record, n: int, worth: float, *, together: bool) -> Limits:
+    def _granted(self, record: Record, n: int, *, fresh: bool, together: bool) -> Limits:
         """What a sequence may guess: where drafts say how sure they are, that decides."""
-        config = self.config
+        config, worth = self.config, self._plan.worth
+        quiet = record.n_empty and not record.n_empty % TOO_QUIET
+        if record.limits is not None and not fresh and not quiet and (n or record.claims):
+            return record.limits
         if record.claims:
             n, depth = min(max(n, 2), config.max_nodes), config.max_depth
-            if record.n_empty and not record.n_empty % TOO_QUIET:
+            if quiet:
                 n, worth = min(n, PROBE_DEPTH), min(worth, 1.0)  # perhaps it is trusted too little
+                record.news = True  # once
             else:
                 worth = record.in_claims(worth)
         else:
@@ -220,7 +231,9 @@ class AutoControl:
         breaker, price = record.breaker, self._market.guess
         if record.turn == "rest" or price >= 1:
             why = breaker.reason if price < 1 else "a guess costs more than a token"
-            record.limits = Limits(max_nodes=0, max_depth=0, reason=f"resting: {why}")
+            if record.rest is None or record.rest[0] is not why:
+                record.rest = why, Limits(max_nodes=0, max_depth=0, reason=f"resting: {why}")
+            record.limits = record.rest[1]
             return record.limits
         depth = self._probe_depth
         worth = min(price, 1.0) if record.claims else 0.0
@@ -256,20 +269,14 @@ class AutoControl:
             breaker.probed(paid=done.n_kept > asked, least_wait=int(cost / PROBE_BUDGET))
         elif breaker.state == "closed" and record.evidence.paid(breakeven):
             return
-        if breaker.judge(self._reading(record), self._clock()):
+        if breaker.judge(record.reading(breakeven), self._clock()):
             self._tell_switch(done.turn.sequence.key, record)
-
-    def _reading(self, record: Record) -> Reading:
-        evidence = record.evidence
-        return Reading(
-            lower=evidence.lower(),
-            upper=evidence.upper(),
-            breakeven=self._market.breakeven(evidence.size),
-        )
 
     def _tell_switch(self, key: int, record: Record) -> None:
         self._n_switches += 1
-        breaker, reading = record.breaker, self._reading(record)
+        record.news = True
+        breaker = record.breaker
+        reading = record.reading(self._market.breakeven(record.evidence.size))
         if breaker.state == "open":
             record.opened()
         if self.tell is None:
@@ -288,13 +295,3 @@ class AutoControl:
                 severity=config.severity,
             )
         )
-
-
-def _load(views: Seq[View]) -> Load:
-    """The pass without guesses."""
-    return Load(
-        rows=sum(v.catch_up for v in views),
-        sequences=len(views),
-        keys=sum(v.context_tokens for v in views),
-        row_keys=sum(v.catch_up * v.context_tokens for v in views),
-    )

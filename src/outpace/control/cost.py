@@ -16,13 +16,18 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from itertools import pairwise
 from math import exp, log
 from statistics import median
 
+import numpy as np
+from numpy.typing import NDArray
+
+from outpace.control.limits import View
 from outpace.control.profile import ASSUMED, GRID, Load, Shape
 from outpace.core.draft import Style
 from outpace.core.repeat import Round
+
+Floats = NDArray[np.float64]
 
 _FIRST = 5  # passes whose median is a place's first bend
 _LEVEL_GAIN, _BEND_GAIN = 0.15, 0.02
@@ -62,26 +67,21 @@ class CostTable:
         self._recent: deque[float] = deque(maxlen=5)
         self._bends: dict[tuple[int, int], _Bend] = {}
         # By sequences' bucket: factors by row count, valid until the next refresh.
-        self._factors: dict[int, list[float]] = {}
-        self._base: list[float] = [0.0]
+        self._factors: dict[int, Floats] = {}
+        self._base_R: Floats = np.zeros(0)
 
     def seconds(self, load: Load) -> float:
         """Seconds of such a pass."""
-        return self.curve(load, 0, 0.0)[0]
+        return float(self.curve(load, 0, 0.0)[0])
 
-    def curve(self, load: Load, n: int, keys: float) -> list[float]:
+    def curve(self, load: Load, n: int, keys: float) -> Floats:
         """Seconds with 0 .. n more rows that read so many keys each; never falling."""
-        rows, end = load.rows, load.rows + n
-        base, factors = self._tables(load.sequences.bit_length(), end)
-        rest, step, scale = self.shape.rest(load), self.shape.per_row_key * keys, exp(self._level)
-        seconds: list[float] = []
-        top = 0.0
-        for i in range(rows, end + 1):
-            at = (base[i] + rest) * factors[i] * scale
-            top = max(top, at)
-            seconds.append(top)
-            rest += step
-        return seconds
+        rows, end = load.rows, load.rows + n + 1
+        base_R, factors_R = self._tables(load.sequences.bit_length(), end)
+        more_N = np.arange(n + 1) * (self.shape.per_row_key * keys)
+        seconds_N = base_R[rows:end] + (self.shape.rest(load) + more_N)
+        seconds_N *= factors_R[rows:end] * exp(self._level)
+        return np.maximum.accumulate(seconds_N)
 
     def learn(self, load: Load, seconds: float) -> None:
         """One pass and what it took."""
@@ -120,37 +120,26 @@ class CostTable:
             bend.value = here * here * here / (here * here + doubt)
         self._factors.clear()
 
-    def _tables(self, sequences: int, end: int) -> tuple[list[float], list[float]]:
-        base = self._base
-        if len(base) <= end:
-            base.extend(self.shape.rows_seconds(i) for i in range(len(base), end + 65))
-        factors = self._factors.get(sequences)
-        if factors is None or len(factors) <= end:
-            factors = self._factors[sequences] = self._bent(sequences, end + 65)
-        return base, factors
+    def _tables(self, sequences: int, end: int) -> tuple[Floats, Floats]:
+        if len(self._base_R) < end:
+            n = end + 64
+            self._base_R = np.array([self.shape.rows_seconds(rows) for rows in range(n)])
+        factors_R = self._factors.get(sequences)
+        if factors_R is None or len(factors_R) < end:
+            factors_R = self._factors[sequences] = self._bent(sequences, end + 64)
+        return self._base_R, factors_R
 
-    def _bent(self, sequences: int, n: int) -> list[float]:
-        """exp(bend) for 0 .. n rows."""
+    def _bent(self, sequences: int, n: int) -> Floats:
+        """exp(bend) for 0 .. n rows: between known places a line, beyond them it falls to nothing
+        within a doubling."""
         buckets = {s for s, _ in self._bends}
         if not buckets:
-            return [1.0] * (n + 1)
+            return np.ones(n + 1)
         nearest = min(buckets, key=lambda s: (abs(s - sequences), s))
         known = sorted((GRID[j], b.value) for (s, j), b in self._bends.items() if s == nearest)
-        return _interpolated(known, n)
-
-
-def _interpolated(known: Seq[tuple[int, float]], n: int) -> list[float]:
-    """exp of a line through the known, which falls to nothing within a doubling beyond them."""
-    (first, low), (last, high) = known[0], known[-1]
-    factors: list[float] = []
-    for i in range(min(first, n + 1)):
-        factors.append(exp(low * max(2 * i / first - 1, 0.0)))
-    for (lo, a), (hi, b) in pairwise(known):
-        for i in range(lo, min(hi, n + 1)):
-            factors.append(exp(a + (b - a) * (i - lo) / (hi - lo)))
-    for i in range(last, n + 1):
-        factors.append(exp(high * max(2 - i / last, 0.0)))
-    return factors
+        rows = [known[0][0] / 2, *(at for at, _ in known), 2 * known[-1][0]]
+        bends_R = np.interp(np.arange(n + 1), rows, [0.0, *(bend for _, bend in known), 0.0])
+        return np.exp(bends_R)
 
 
 class LinearCost:
@@ -206,6 +195,7 @@ class Bill:
 
     tokens: committed, over the emitting sequences. pass_s, plain_s: seconds of the pass with and
     without its guesses. other_s: the draft's, and what guesses add to accept and resample.
+    reading: whether prompts were read in the same pass.
     """
 
     tokens: int
@@ -214,6 +204,17 @@ class Bill:
     pass_s: float
     plain_s: float
     other_s: float
+    reading: bool
+
+
+def load_of(views: Seq[View]) -> Load:
+    """The pass of these sequences without guesses."""
+    return Load(
+        rows=sum(v.catch_up for v in views),
+        sequences=len(views),
+        keys=sum(v.context_tokens for v in views),
+        row_keys=sum(v.catch_up * v.context_tokens for v in views),
+    )
 
 
 class RoundCosts:
@@ -274,7 +275,8 @@ class RoundCosts:
             tokens=tokens,
             emitting=emitting,
             guesses=guesses,
-            pass_s=pass_s[-1],
-            plain_s=pass_s[0],
+            pass_s=float(pass_s[-1]),
+            plain_s=float(pass_s[0]),
             other_s=other_s,
+            reading=rows - guesses > 2 * len(rounds),
         )

@@ -176,10 +176,11 @@ class LookupDrafter:
         return grow(text.following, (matches, 0), ask, floor=self._config.floor, source=self.name)
 
     def observe(self, seen: Seq[Seen]) -> None:
-        """Only a new text matters: `offer` reads the rest from its ask, when it is asked."""
+        """Only a text's beginning is read here: `offer` reads the rest from its ask, when asked."""
         for s in seen:
             if not s.start:
-                self._texts.pop(s.key, None)
+                text = self._texts[s.key] = Text()
+                text.extend(s.tokens)
 
     def forget(self, key: int) -> None:
         self._texts.pop(key, None)

@@ -6,9 +6,9 @@ written, so that siblings of one prompt help each other; prompts never enter it.
 can therefore change how fast a text comes, never what it says; `share_bytes = 0` turns that off.
 
 Learning a token touches a dozen dict entries, a few microseconds that a text which is not guessed
-for should not pay. So `observe` only keeps the tokens, and trees are written when an offer is
-asked for: by its own text in full, and by the answers of others some tokens at a time. What
-learning costs is then part of what the draft costs, where the control sees it.
+for should not pay. So after the prompt, `observe` only keeps the tokens, and trees are written when
+an offer is asked for: with the rest of its text, and with the answers of others, some tokens at a
+time. What that costs is then part of what the draft costs, where the control sees it.
 """
 
 from collections import deque
@@ -94,7 +94,8 @@ class SuffixDrafter:
             text = self._texts[ask.key] = _Text()
         if len(text.tokens) < len(ask.tokens):  # what it was not told of, nobody else learns
             text.tokens.extend(ask.tokens[len(text.tokens) :])
-        pen, shared = self._learn(text), self.shared
+        self._share(SHARE_TOKENS)
+        pen, shared = self._read(text), self.shared
         own = pen.tree
 
         def expand(tail: Tail) -> list[tuple[int, float, Tail]]:
@@ -114,6 +115,7 @@ class SuffixDrafter:
             if s.start == 0:
                 self.forget(s.key)
                 texts[s.key] = _Text(tokens=list(s.tokens))
+                self._read(texts[s.key])
                 continue
             text = texts.get(s.key)
             if text is None or s.start != len(text.tokens):
@@ -128,38 +130,34 @@ class SuffixDrafter:
         text = self._texts.pop(key, None)
         if text is None:
             return
-        text.ended = True
-        text.own = None
+        text.ended, text.own = True, None
         if not text.waits and text.answer is not None:
             text.answer.close()
         while len(self._line) > MOST_WAITING:  # one that still runs comes back with its next token
-            self._share(self._line.popleft(), 0)
+            self._line.popleft().waits = False
 
-    def _learn(self, text: _Text) -> Pen:
-        """Write what is new of this text, and some of what others were answered."""
+    def _read(self, text: _Text) -> Pen:
+        """Write what is new of a text into its own tree."""
         pen = text.own
         if pen is None:
             pen = text.own = Pen(Tree(self._config.text_bytes))
         if text.n_own < len(text.tokens):
             pen.write(text.tokens[text.n_own :])
             text.n_own = len(text.tokens)
-        left = SHARE_TOKENS
-        while self._line and left > 0:
-            first = self._line[0]
-            left -= self._share(first, left)
-            if not first.waits:
-                self._line.popleft()
         return pen
 
-    def _share(self, text: _Text, most: int) -> int:
-        """Write so many tokens of its answer into the shared tree; how many they were."""
-        new = text.tokens[text.n_shared : text.n_shared + most]
-        if new:
+    def _share(self, most: int) -> None:
+        """Write so many tokens of the answers in line into the shared tree."""
+        while self._line and most > 0:
+            text = self._line[0]
+            new = text.tokens[text.n_shared : text.n_shared + most]
             if text.answer is None:
                 text.answer = Pen(self.shared, text.tokens[: text.n_shared])
             text.answer.write(new)
+            most -= len(new)
             text.n_shared += len(new)
-        text.waits = most > 0 and text.n_shared < len(text.tokens)
-        if text.ended and not text.waits and text.answer is not None:
-            text.answer.close()
-        return len(new)
+            if text.n_shared == len(text.tokens):
+                self._line.popleft()
+                text.waits = False
+                if text.ended:
+                    text.answer.close()

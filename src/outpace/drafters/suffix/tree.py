@@ -14,7 +14,11 @@ probability measured once on Spec-Bench (`TRUST`); what it leaves goes to the ne
 """
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
+from itertools import chain
+
+import numpy as np
 
 DEPTH = 6
 # Tokens that are forgotten together.
@@ -26,6 +30,8 @@ MIB = 2**20
 MAX_CHILDREN = 8
 LEAST_CHILD = 0.01
 
+# So many tokens at once are hashed together.
+_MANY_TOKENS = 8
 _FACTOR = 0x9E3779B1
 _MASK = (1 << 60) - 1
 
@@ -69,43 +75,37 @@ class Tree:
     def add(self, text: Seq[int], n_before: int) -> None:
         """Learn text[n_before:], each token after the up to DEPTH before it."""
         nodes, n_bytes = self.nodes, 0
-        for at in range(n_before, len(text)):
-            token, key = text[at], 0
-            for back in range(at - 1, max(-1, at - 1 - DEPTH), -1):
-                key = (key * _FACTOR + text[back] + 1) & _MASK
-                found = nodes.get(key)
-                if found is None:
-                    nodes[key] = token
-                    n_bytes += ENTRY_BYTES
-                elif isinstance(found, int):
-                    nodes[key] = {found: 2} if found == token else {found: 1, token: 1}
-                    n_bytes += BRANCH_BYTES + CHILD_BYTES * (1 + (found != token))
-                elif token in found:
-                    found[token] += 1
-                else:
-                    found[token] = 1
-                    n_bytes += CHILD_BYTES
+        for key, token in contexts(text, n_before):
+            found = nodes.get(key)
+            if found is None:
+                nodes[key] = token
+                n_bytes += ENTRY_BYTES
+            elif isinstance(found, int):
+                nodes[key] = {found: 2} if found == token else {found: 1, token: 1}
+                n_bytes += BRANCH_BYTES + CHILD_BYTES * (1 + (found != token))
+            elif token in found:
+                found[token] += 1
+            else:
+                found[token] = 1
+                n_bytes += CHILD_BYTES
         self.n_bytes += n_bytes
 
     def remove(self, text: Seq[int], n_before: int) -> None:
         """Unlearn what `add` learned from the same tokens."""
         nodes, n_bytes = self.nodes, 0
-        for at in range(n_before, len(text)):
-            token, key = text[at], 0
-            for back in range(at - 1, max(-1, at - 1 - DEPTH), -1):
-                key = (key * _FACTOR + text[back] + 1) & _MASK
-                found = nodes[key]
-                if isinstance(found, int):
-                    del nodes[key]
-                    n_bytes += ENTRY_BYTES
-                    continue
-                found[token] -= 1
-                if not found[token]:
-                    del found[token]
-                    n_bytes += CHILD_BYTES
-                if len(found) == 1 and 1 in found.values():
-                    nodes[key] = next(iter(found))
-                    n_bytes += BRANCH_BYTES + CHILD_BYTES
+        for key, token in contexts(text, n_before):
+            found = nodes[key]
+            if isinstance(found, int):
+                del nodes[key]
+                n_bytes += ENTRY_BYTES
+                continue
+            found[token] -= 1
+            if not found[token]:
+                del found[token]
+                n_bytes += CHILD_BYTES
+            if len(found) == 1 and 1 in found.values():
+                nodes[key] = next(iter(found))
+                n_bytes += BRANCH_BYTES + CHILD_BYTES
         self.n_bytes -= n_bytes
 
     def seal(self, text: list[int], n_before: int) -> None:
@@ -125,6 +125,29 @@ class Tree:
                 break
             found.append(node)
         return found
+
+
+def contexts(text: Seq[int], n_before: int) -> Iterable[tuple[int, int]]:
+    """For each token of text[n_before:], the keys of the 1 .. DEPTH tokens before it, and it."""
+    if len(text) - n_before < _MANY_TOKENS:
+        return _contexts(text, n_before)
+    text_N = np.array(text, np.uint64)
+    key_N = np.zeros(len(text), np.uint64)
+    pairs: list[Iterable[tuple[int, int]]] = []
+    for n in range(1, DEPTH + 1):  # wraps at 64 bits, which leaves the lower 60 as they are
+        key_N[n:] = key_N[n:] * np.uint64(_FACTOR) + text_N[:-n] + np.uint64(1)
+        first = max(n_before, n)
+        keys = (key_N[first:] & np.uint64(_MASK)).tolist()
+        pairs.append(zip(keys, text[first:], strict=True))
+    return chain.from_iterable(pairs)
+
+
+def _contexts(text: Seq[int], n_before: int) -> Iterator[tuple[int, int]]:
+    for at in range(n_before, len(text)):
+        token, key = text[at], 0
+        for back in range(at - 1, max(-1, at - 1 - DEPTH), -1):
+            key = (key * _FACTOR + text[back] + 1) & _MASK
+            yield key, token
 
 
 class Pen:
