@@ -1,6 +1,7 @@
 """`outpace serve`: OpenAI's API over HTTP, from flags, environment variables and a TOML file."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,6 +14,7 @@ from outpace.errors import ConfigError
 
 if TYPE_CHECKING:
     from outpace.server.settings import Settings
+    from outpace.server.telemetry.trace import Telemetry
 
 _KEY_VARIABLE: Final = "OUTPACE_API_KEY"
 
@@ -46,8 +48,13 @@ KEYS: Final = (
         meaning="largest schema, regex or grammar"),
     Key(name="max_grammar_s", kind="seconds", default=5.0, meaning="longest time to compile one"),
     Key(name="max_in_flight", kind="number", default=128, meaning="requests of a key at a time"),
+    Key(name="otlp_endpoint", kind="text", default=None,
+        meaning="collector that gets spans, as http://127.0.0.1:4318; needs outpace[otel]"),
     Key(name="requests_per_minute", kind="number", default=0, meaning="of a key; 0 = any number"),
 )  # fmt: skip
+_OTEL_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_OTEL_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+_OTEL_PROTOCOL: Final = "http/protobuf"
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -78,6 +85,7 @@ def serve(
     max_grammar_s: Annotated[float | None, typer.Option()] = None,
     max_in_flight: Annotated[int | None, typer.Option()] = None,
     requests_per_minute: Annotated[int | None, typer.Option()] = None,
+    otlp_endpoint: Annotated[str | None, typer.Option()] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with a [serve] table.")] = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print what would be used, and stop.")
@@ -152,6 +160,34 @@ def read_keys(file: str | None, variable: str | None) -> tuple[str, ...]:
     return tuple(keys)
 
 
+def open_telemetry(endpoint: str | None, environ: Mapping[str, str]) -> "Telemetry | None":
+    """Spans to a collector, where the configuration or OpenTelemetry's own variables name one.
+
+    Raises:
+        ConfigError: one was named in the configuration, and the packages are not there; or it
+            cannot be spoken to.
+    """
+    off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    off = off or environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp"
+    named = any(environ.get(name) for name in _OTEL_ENDPOINTS) and not off
+    if endpoint is None and not named:
+        return None
+    for name in _OTEL_PROTOCOLS:
+        if environ.get(name, _OTEL_PROTOCOL) != _OTEL_PROTOCOL:
+            raise ConfigError(f"{name} is {environ[name]!r}; this server speaks {_OTEL_PROTOCOL}")
+    try:
+        from outpace.server.telemetry.trace import telemetry_to
+    except ImportError as error:
+        missing = (
+            f"spans need packages that are not there ({error.name}); pip install outpace[otel]"
+        )
+        if endpoint is not None:
+            raise ConfigError(f"otlp_endpoint: {missing}") from None
+        say("", missing)
+        return None
+    return telemetry_to(endpoint)
+
+
 def _run(found: dict[str, Found], settings: "Settings") -> None:
     get: dict[str, Any] = {name: entry.value for name, entry in found.items()}
     options = LoadOptions(
@@ -162,6 +198,7 @@ def _run(found: dict[str, Found], settings: "Settings") -> None:
     from outpace.server.run import serve as run
 
     log_to_stderr(get["log_level"])
+    telemetry = open_telemetry(get["otlp_endpoint"], os.environ)
     with open_model(options) as model:
         traits = model.runtime.traits
         say(
@@ -169,4 +206,10 @@ def _run(found: dict[str, Found], settings: "Settings") -> None:
             f"context {traits.context_tokens} tokens, "
             + (f"{len(settings.api_keys)} API keys" if settings.api_keys else "no API key")
         )
-        run(model, model.serve(), settings, ready=lambda url: say(f"listening on {url}/v1"))
+        run(
+            model,
+            model.serve(),
+            settings,
+            ready=lambda url: say(f"listening on {url}/v1"),
+            telemetry=telemetry,
+        )

@@ -5,7 +5,7 @@ A page can be mounted at `/`, which changes one line here.
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
@@ -38,6 +38,9 @@ from outpace.server.wire.requests import (
 )
 from outpace.text.grammar.compile import GrammarLimits, Grammars
 
+if TYPE_CHECKING:
+    from outpace.server.telemetry.trace import Telemetry
+
 _BODIES: Final[Mapping[str, type[BaseModel]]] = {
     "/v1/chat/completions": ChatRequest,
     "/v1/completions": CompletionRequest,
@@ -46,8 +49,17 @@ _BODIES: Final[Mapping[str, type[BaseModel]]] = {
 }
 
 
-def create_app(model: Model, service: Service, settings: Settings) -> FastAPI:
-    """The server of one model. service: runs the model's engine; its owner shuts it down."""
+def create_app(
+    model: Model,
+    service: Service,
+    settings: Settings,
+    *,
+    telemetry: "Telemetry | None" = None,
+) -> FastAPI:
+    """The server of one model.
+
+    service: runs the model's engine; its owner shuts it down. telemetry: traces requests.
+    """
     meters = Meters(time.perf_counter)
     history = History(meters, service.engine.control, time.perf_counter)
     service.engine.listeners += [history.listen, meters.listen]
@@ -71,6 +83,8 @@ def create_app(model: Model, service: Service, settings: Settings) -> FastAPI:
     app.add_exception_handler(OutpaceError, _refuse)
     app.add_exception_handler(HTTPException, _refuse_http)
     app.add_middleware(AccessLog, answered=meters.answered)
+    if telemetry is not None:
+        telemetry.watch(app, service, model.name)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
     return app
 

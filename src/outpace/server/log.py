@@ -10,7 +10,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fastapi import Request
@@ -27,6 +27,12 @@ _QUIET: Final = frozenset(("/health", "/ready", "/metrics"))
 def note(request: Request, **facts: object) -> None:
     """Add facts to the request's line in the log."""
     request.scope.setdefault(_NOTES, {}).update(facts)
+
+
+def notes_of(scope: Scope) -> Mapping[str, object]:
+    """What was noted of a request so far."""
+    found: Mapping[str, object] = scope.get(_NOTES, {})
+    return found
 
 
 def request_id(request: Request) -> str:
@@ -105,10 +111,10 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Send outpace's and uvicorn's records to stderr as JSON lines."""
+    """Send our records, uvicorn's and OpenTelemetry's to stderr as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("outpace", "uvicorn"):
+    for name in ("outpace", "uvicorn", "opentelemetry"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.setLevel(level.upper())

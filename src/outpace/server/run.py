@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
@@ -23,6 +23,9 @@ from outpace.server.app import create_app
 from outpace.server.served import Served
 from outpace.server.settings import Settings
 
+if TYPE_CHECKING:
+    from outpace.server.telemetry.trace import Telemetry
+
 _LOG = logging.getLogger(__name__)
 # For responses to be written once their requests have ended.
 _LAST_WORDS_S: Final = 10.0
@@ -32,11 +35,16 @@ _KEEP_ALIVE_S: Final = 75
 
 
 def serve(
-    model: Model, service: Service, settings: Settings, *, ready: Callable[[str], None]
+    model: Model,
+    service: Service,
+    settings: Settings,
+    *,
+    ready: Callable[[str], None],
+    telemetry: "Telemetry | None" = None,
 ) -> None:
     """Answer requests until a signal says stop; the service is shut down at the end.
 
-    ready: told the address once requests are taken.
+    ready: told the address once requests are taken. telemetry: traces them, and is shut down too.
 
     Raises:
         ConfigError: the address cannot be listened on.
@@ -44,7 +52,7 @@ def serve(
     listener = listen(settings)
     try:
         warm_up(model, service)
-        app = create_app(model, service, settings)
+        app = create_app(model, service, settings, telemetry=telemetry)
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -61,6 +69,8 @@ def serve(
     finally:
         listener.close()
         service.shutdown(0.0)
+        if telemetry is not None:
+            telemetry.shutdown()
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -35,6 +35,8 @@ from outpace.server.wire.requests import ChatRequest, CompletionRequest, Generat
 from outpace.server.wire.responses import Response as Document
 
 T = TypeVar("T", bound=GenerationRequest)
+# Where a request's scope holds its answers, for whoever watches requests from outside.
+ANSWERS: Final = "outpace.answers"
 # Longer bodies are tokenised in a thread, so that others are not kept waiting.
 _LONG_BODY_BYTES: Final = 32_768
 
@@ -70,7 +72,7 @@ async def _respond(
             job = make_job(asked, served)
         if served.settings.log_prompts:
             note(request, body=data.decode("utf-8", "replace"))
-        answers = start(job, served)
+        request.scope[ANSWERS] = answers = start(job, served)
         writer = _writer(job, served, request)
         if job.stream:
             return _streamed(request, served, writer, answers, lease)
