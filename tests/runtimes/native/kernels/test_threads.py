@@ -39,6 +39,17 @@ def test_calls_from_many_threads_queue_up() -> None:
     decoder.close()
 
 
+def test_threads_that_come_late_change_nothing() -> None:
+    """Far more threads than cores: most find their work done, some come in the middle of it."""
+    alone, crowd = decoder_of(1), decoder_of(24)
+    rows = replace(chain(TEXT), logits=False)
+    want = answer(alone), tuple(alone.forward(rows).best_A or ())
+    for _ in range(60):
+        assert (answer(crowd), tuple(crowd.forward(rows).best_A or ())) == want
+    alone.close()
+    crowd.close()
+
+
 def _child(decoder: KernelDecoder, out: Connection) -> None:
     out.send_bytes(answer(decoder))
     decoder.close()

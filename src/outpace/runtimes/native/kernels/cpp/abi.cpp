@@ -68,6 +68,17 @@ struct Run {
   Job job;
 };
 
+// What every thread may rely on when it comes, however late.
+void begin(const Work &w, const OutpacePass &p, int n_threads) {
+  for (int64_t i = 0; i < (n_threads + 1) * w.n_phases; i++)
+    w.counters[i].store(0, std::memory_order_relaxed);
+  if (!p.best_ids) return;
+  for (int64_t i = 0; i < (int64_t)n_threads * p.n_asked; i++) {
+    w.best_ids[i] = NOBODY;
+    w.best_logits[i] = -__builtin_inff();
+  }
+}
+
 double now_s() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -125,7 +136,8 @@ OUTPACE_API int32_t outpace_engine_pass(OutpaceEngine *e, const OutpacePass *pas
   if (plan_pass(e->planner, e->model, e->shape, *pass, e->pool->size(), &plan)) return 1;
   if (e->workspace.fit(e->model, e->shape, *pass, plan, e->pool->size())) return 1;
   Run run{e->kernels, job_of(*e, pass, &plan)};
-  e->pool->run(
+  begin(e->workspace.work, *pass, e->pool->size());
+  e->pool->gather(
       [](void *p, int thread) {
         const Run &r = *(const Run *)p;
         r.kernels->pass(r.job, thread);

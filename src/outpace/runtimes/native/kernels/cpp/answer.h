@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr int32_t NOBODY = INT32_MAX;
+using outpace::NOBODY;
 
 // Is (value, id) ahead of (than, than_id)? Higher first, lower id first in a tie, never NaN.
 inline bool ahead(float value, int32_t id, float than, int32_t than_id) {
@@ -23,13 +23,6 @@ struct Answer {
   float *logits_of(int64_t i) const {
     float *all = p.logits ? p.logits : w.logits;
     return all + i * m.vocab;
-  }
-
-  void forget_best(int thread) const {
-    for (int i = 0; i < p.n_asked; i++) {
-      w.best_ids[(int64_t)thread * p.n_asked + i] = NOBODY;
-      w.best_logits[(int64_t)thread * p.n_asked + i] = -__builtin_inff();
-    }
   }
 
   // Sixteen logits of an asked row.
@@ -84,9 +77,6 @@ struct Answer {
 };
 
 inline void Pass::run() {
-  std::atomic<int32_t> *mine = w.counters + at.thread * w.n_phases;
-  for (int64_t i = 0; i < w.n_phases; i++) mine[i].store(0, std::memory_order_relaxed);
-  job.pool->barrier();
   if (p.profile) at.since = now_s();
   embed();
   at.mark(EMBED);
@@ -99,7 +89,6 @@ inline void Pass::run() {
   share(at, p.n_asked, 1,
         [&](int64_t i) { prepare(w.final_rows, i, p.asked[i], m.norm_final, OUTPACE_FINE_HEAD); });
   const Answer answer(*this);
-  if (p.best_ids) answer.forget_best(at.thread);
   const bool all_fine = fine(OUTPACE_FINE_HEAD);
   share_product(at, *m.head, w.final_rows, p.n_asked, all_fine, nullptr, 0,
                 [&](int64_t i, int64_t o, vf sum) { answer.take(at.thread, i, o, sum); });

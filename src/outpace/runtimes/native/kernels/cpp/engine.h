@@ -14,6 +14,7 @@ class Pool;
 constexpr int KEY_BLOCK = 128;  // positions whose scores are weighed together; fixes the bits
 constexpr int ROW_BLOCK = 128;  // rows that stay in the second-level cache under a matrix
 constexpr int PHASES_PER_LAYER = 12;
+constexpr int32_t NOBODY = INT32_MAX;  // no token
 
 // What integer products need to know of 32 values of a row.
 struct BlockMeta {
@@ -64,7 +65,7 @@ struct Work {
   std::atomic<int32_t> *arrivals;  // [tiles]
   int32_t *best_ids;               // [threads][asked]
   float *best_logits;
-  std::atomic<int32_t> *counters;  // [threads][phases]
+  std::atomic<int32_t> *counters;  // [threads + 1][phases]: items taken of each, and items done
   int64_t n_phases;
   uint8_t *scratch;  // [threads][scratch_bytes]
   int64_t scratch_bytes;

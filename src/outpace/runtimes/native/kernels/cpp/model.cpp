@@ -134,7 +134,7 @@ int32_t Workspace::fit(const OutpaceModel &m, const Shape &shape, const OutpaceP
       grow(ARRIVALS, plan.n_tiles, &work.arrivals) &&
       grow(BEST_IDS, asked * n_threads, &work.best_ids) &&
       grow(BEST_LOGITS, asked * n_threads, &work.best_logits) &&
-      grow(COUNTERS, work.n_phases * n_threads, &work.counters) &&
+      grow(COUNTERS, work.n_phases * (n_threads + 1), &work.counters) &&
       grow(SCRATCH, plan.scratch_bytes * n_threads, &work.scratch);
   if (!fits) return fail("out of memory for the workspace of %lld rows", (long long)rows);
   return 0;

@@ -29,6 +29,14 @@ void wait_while(std::atomic<int> &value, int old, int spins) {
 
 }  // namespace
 
+void wait_until(std::atomic<int32_t> &count, int32_t n) {
+  for (int i = 0; i < SPINS_IN_PASS; i++) {
+    if (count.load(std::memory_order_acquire) == n) return;
+    rest();
+  }
+  for (int32_t now; (now = count.load(std::memory_order_acquire)) != n;) count.wait(now);
+}
+
 FloatMode::FloatMode() {
 #if defined(__x86_64__)
   saved_ = _mm_getcsr();
@@ -76,21 +84,30 @@ void Pool::live(int thread) {
     wait_while(generation_, seen, SPINS_BETWEEN);
     seen = generation_.load(std::memory_order_acquire);
     if (stop_.load()) return;
-    work_(argument_, thread);
-    barrier();
+    // Say so first, look then: either this thread sees that the job is over, or the caller sees it.
+    inside_.fetch_add(1);
+    if (open_.load() == seen) {
+      joined_.fetch_add(1);
+      joined_.notify_all();
+      work_(argument_, thread);
+    }
+    if (inside_.fetch_sub(1) == 1) inside_.notify_all();
   }
 }
 
-void Pool::run(void (*work)(void *, int), void *argument) {
+void Pool::call(void (*work)(void *, int), void *argument, int least) {
   FloatMode mode;
+  if (n_ == 1) return work(argument, 0);
   work_ = work;
   argument_ = argument;
-  if (n_ > 1) {
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-  }
+  joined_.store(0);
+  open_.store(generation_.load(std::memory_order_relaxed) + 1);
+  generation_.fetch_add(1);
+  generation_.notify_all();
   work(argument, 0);
-  barrier();
+  if (least) wait_until(joined_, least);
+  open_.store(-1);
+  wait_until(inside_, 0);
 }
 
 void Pool::barrier() {

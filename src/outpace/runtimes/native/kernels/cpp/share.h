@@ -33,8 +33,9 @@ struct Place {
   uint8_t *scratch() const { return job.work->scratch + thread * job.work->scratch_bytes; }
 };
 
-// Do items [0, n), grain at a time, then wait for everyone. Which thread does an item never
-// matters to its result; a thread takes its own slice first so that memory is read in order.
+// Do items [0, n), grain at a time, then wait until all are done, whoever did them: a thread that
+// comes late finds its items taken and goes on. Which thread does an item never matters to its
+// result; a thread takes its own slice first so that memory is read in order.
 template <class F>
 inline void share(Place &at, int64_t n, int64_t grain, F &&work) {
   const outpace::Work &w = *at.job.work;
@@ -43,6 +44,7 @@ inline void share(Place &at, int64_t n, int64_t grain, F &&work) {
     for (int64_t i = 0; i < n; i++) work(i);
     return;
   }
+  int32_t n_done = 0;
   for (int t = 0; t < threads; t++) {
     const int owner = (at.thread + t) % threads;
     const int64_t first = n * owner / threads, last = n * (owner + 1) / threads;
@@ -52,12 +54,15 @@ inline void share(Place &at, int64_t n, int64_t grain, F &&work) {
       if (first + next.load(std::memory_order_relaxed) >= last) break;
       const int64_t from = first + next.fetch_add((int32_t)grain, std::memory_order_relaxed);
       const int64_t to = from + grain < last ? from + grain : last;
+      if (from >= last) break;
       for (int64_t i = from; i < to; i++) work(i);
+      n_done += (int32_t)(to - from);
       if (to >= last) break;
     }
   }
-  at.phase++;
-  at.job.pool->barrier();
+  std::atomic<int32_t> &done = w.counters[threads * w.n_phases + at.phase++];
+  if (n_done && done.fetch_add(n_done, std::memory_order_acq_rel) + n_done == n) done.notify_all();
+  outpace::wait_until(done, (int32_t)n);
 }
 
 }  // namespace
