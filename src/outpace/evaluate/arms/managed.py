@@ -1,0 +1,198 @@
+"""A server that is started for an evaluation, waited for, and stopped by its own process group."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+
+from outpace.errors import ConfigError
+from outpace.evaluate.arms.arm import Usage, group_usage
+from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.plan.arms import EndpointArm, Managed
+
+_STOP_S, _POLL_S = 20.0, 0.2
+_SHOWN_LINES = 12
+
+
+class ManagedServer:
+    """A process that serves on loopback, and its log.
+
+    model: what to serve where the plan's arm names nothing else: a name, or a path.
+
+    Raises:
+        ConfigError: no such program, or it did not come up; the end of its log is shown.
+    """
+
+    def __init__(self, name: str, managed: Managed, *, model: str | None, log: Path) -> None:
+        self.name, self.managed, self.log = name, managed, log
+        self.port = managed.port if managed.port != "auto" else free_port()
+        self.command = command_line(managed, model=model, port=self.port)
+        self.url = f"http://127.0.0.1:{self.port}"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._file = log.open("ab")
+        try:
+            self.process = subprocess.Popen(
+                self.command,
+                stdout=self._file,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **managed.env},
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._file.close()
+            raise ConfigError(
+                f"arm {name}: cannot start {self.command[0]!r} ({error.strerror}); install it, or "
+                "name it with serve.executable"
+            ) from None
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def usage(self) -> Usage:
+        """Of all its processes."""
+        return group_usage(self.process.pid)
+
+    def stop(self) -> None:
+        """End it: politely, then not. Only its own process group is told."""
+        for how, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
+            if self.process.poll() is None or how == signal.SIGKILL:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.process.pid, how)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience_s)
+        self._file.close()
+
+    def _wait(self) -> None:
+        """Until it answers 200 where it says that it is up."""
+        within_s = self.managed.ready_within_s
+        deadline_s = time.monotonic() + within_s
+        while True:
+            if self.process.poll() is not None:
+                raise ConfigError(
+                    f"arm {self.name}: {self.command[0]} ended with {self.process.returncode} "
+                    f"before it was ready; its log {self.log} ends:\n{self._tail()}"
+                )
+            with suppress(httpx.HTTPError):
+                reply = httpx.get(
+                    f"{self.url}{self.managed.ready_path}", timeout=5.0, trust_env=False
+                )
+                if reply.status_code == httpx.codes.OK:
+                    return
+            if time.monotonic() > deadline_s:
+                raise ConfigError(
+                    f"arm {self.name}: no 200 from {self.url}{self.managed.ready_path} within "
+                    f"{within_s:g} s; raise serve.ready_within_s, or read {self.log}:\n"
+                    f"{self._tail()}"
+                )
+            time.sleep(_POLL_S)
+
+    def _tail(self) -> str:
+        lines = self.log.read_text("utf-8", "replace").splitlines()[-_SHOWN_LINES:]
+        return "\n".join(f"  {line}" for line in lines)
+
+
+class ManagedArm(RemoteArm):
+    """An endpoint arm whose server is ours: what it uses is read, and a new one is as good as new.
+
+    outpace's own server remembers answers (`suffix`), so each block begins with another process;
+    engines that take long to start, and remember no answers, are left running.
+    """
+
+    def __init__(self, server: ManagedServer, *, model: str) -> None:
+        self.server = server
+        super().__init__(server.name, _endpoint(server, model))
+        self._served = model
+        self._clean = True
+
+    def usage(self) -> Usage:
+        return self.server.usage()
+
+    def fresh(self) -> None:
+        if self.server.managed.engine != "outpace" or self._clean:
+            self._clean = False
+            return
+        old = self.server
+        self.server.stop()
+        self.http.close()
+        self.server = ManagedServer(
+            old.name, old.managed.model_copy(update={"port": old.port}),
+            model=self._served, log=old.log,
+        )  # fmt: skip
+        super().__init__(self.server.name, _endpoint(self.server, self._served))
+
+    def close(self) -> None:
+        super().close()
+        self.server.stop()
+
+
+def _endpoint(server: ManagedServer, model: str) -> EndpointArm:
+    managed = server.managed
+    return EndpointArm(
+        endpoint=f"{server.url}/v1", model=managed.served_name or model, adapter=managed.adapter,
+        timeout_s=managed.timeout_s, body=managed.body,
+    )  # fmt: skip
+
+
+def command_line(managed: Managed, *, model: str | None, port: int) -> list[str]:
+    """How the server is started.
+
+    Raises:
+        ConfigError: nothing says which model.
+    """
+    args = [part.replace("{port}", str(port)) for part in managed.args]
+    if managed.engine == "command":
+        return [part.replace("{port}", str(port)) for part in managed.command] + args
+    if model is None:
+        raise ConfigError("a managed server needs a model; write serve.model or target.model")
+    name = ["--served-name", managed.served_name] if managed.served_name else []
+    program = managed.executable
+    if managed.engine == "outpace":
+        own = [program] if program else [sys.executable, "-m", "outpace.cli"]
+        return [*own, "serve", "--model", model, "--port", str(port), *args]
+    if managed.engine == "vllm":
+        alias = ["--served-model-name", name[1]] if name else []
+        where = ["--host", "127.0.0.1", "--port", str(port)]
+        return [program or "vllm", "serve", model, *where, *alias, *args]
+    alias = ["--alias", name[1]] if name else []
+    if program is None and shutil.which("llama-server") is None:
+        own = [sys.executable, "-m", "llama_cpp.server"]
+        alias = ["--model_alias", name[1]] if name else []
+    elif program is not None and Path(program).name.startswith("python"):
+        own = [program, "-m", "llama_cpp.server"]
+        alias = ["--model_alias", name[1]] if name else []
+    else:
+        own = [program or "llama-server"]
+    return [*own, "--model", model, "--host", "127.0.0.1", "--port", str(port), *alias, *args]
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def environment_key(name: str | None, environ: Mapping[str, str]) -> str | None:
+    """The key in an environment variable.
+
+    Raises:
+        ConfigError: the variable is not set.
+    """
+    if name is None:
+        return None
+    found = environ.get(name, "").strip()
+    if not found:
+        raise ConfigError(f"api_key_env names {name}, which is not set; export it first")
+    return found
