@@ -69,6 +69,7 @@ class ServerCollector(Collector):
             yield self._gauge("vllm:kv_cache_usage_perc", "Used share of the cache, 0 to 1.", used)
         yield self._gauge("outpace_up", "1 while requests are taken.", health.state == "running")
         yield self._gauge("outpace_tokens_per_second", "Of the last seconds.", stats.tokens_per_s)
+        yield from self._control()
         info = GaugeMetricFamily(
             "outpace_build_info", "Version, drafter and runtime.",
             labels=["version", "drafter", "runtime"],
@@ -76,6 +77,18 @@ class ServerCollector(Collector):
         engine = self._service.engine
         info.add_metric([__version__, engine.drafter.name, engine.runtime.traits.name], 1)
         yield info
+
+    def _control(self) -> Iterator[Metric]:
+        """What the control says guesses must bring; absent where it does not measure."""
+        say = getattr(self._service.engine.control, "snapshot", None)
+        said = say() if say is not None else None
+        if said is None or said.breakeven is None or said.speedup is None:
+            return
+        for name, text, value in (
+            ("breakeven_tokens", "Tokens of a round that pay for its guesses.", said.breakeven),
+            ("speedup", "Speed over plain decoding, by measured costs.", said.speedup),
+        ):
+            yield self._gauge(f"outpace_control_{name}", text, value)
 
     def _pool_use(self) -> float | None:
         stats = getattr(self._service.engine.runtime, "stats", None)
