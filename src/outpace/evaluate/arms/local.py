@@ -43,7 +43,7 @@ class LocalArm:
         self.name = name
         self.arm, self.model = arm, model
         self.facts: Mapping[str, str] = {}
-        self._scripts: dict[Script, Seq[int]] = {}
+        self.scripts: dict[Script, Seq[int]] = {}
         self._totals = dict.fromkeys((GENERATED, PROMPT, DRAFTS, DRAFTED, ACCEPTED), 0.0)
         self._lock = threading.Lock()
         self._service: Service | None = None
@@ -76,7 +76,7 @@ class LocalArm:
 
     def fresh(self) -> None:
         self.close()
-        self._service = Service(engine_of(self.arm, self.model, self._scripts))
+        self._service = Service(engine_of(self.arm, self.model, self.scripts))
 
     def settle(self, coming: Seq[Asked]) -> None:
         if _planted(self.arm).synthetic is not None:
@@ -103,7 +103,7 @@ class LocalArm:
         plain: Engine | None = None
         for asked in coming:
             prompt = tuple(encode(self.model, asked.messages))
-            if prompt not in self._scripts or not asked.sampling.greedy:
+            if prompt not in self.scripts or not asked.sampling.greedy:
                 plain = plain or self.model.engine_with("none")
                 try:
                     sequence = plain.add(prompt, asked.sampling, seed=0)
@@ -111,7 +111,7 @@ class LocalArm:
                     continue  # the arm itself will be told
                 while not plain.idle:
                     plain.step()
-                self._scripts[prompt] = tuple(sequence.output)
+                self.scripts[prompt] = tuple(sequence.output)
 
 
 def engine_of(arm: InProcessArm, model: Model, scripts: Mapping[Script, Seq[int]]) -> Engine:

@@ -1,0 +1,188 @@
+"""Before any timing: do the arms differ in speculation only, and does each option do anything?
+
+Configuration is not trusted, counters are: servers accept options that nothing reads, and say
+"no speculation" while they speculate. What no counter shows is None, never taken for good.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Seq
+
+from pydantic import JsonValue
+
+from outpace.core.sampling import Sampling
+from outpace.evaluate.arms.arm import DRAFTED, DRAFTS, OpenArm, moved
+from outpace.evaluate.arms.local import LocalArm
+from outpace.evaluate.arms.managed import ManagedArm
+from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.plan.arms import InProcessArm
+
+Body = dict[str, JsonValue]
+_COPY = "\n".join(f"The {n} boat left the harbour at {t} and came back with the tide." for n, t in (
+    ("red", "noon"), ("blue", "six"), ("green", "dawn"), ("red", "noon"), ("blue", "six")
+))  # fmt: skip
+# Something a drafter that copies will guess, whatever the model.
+PROBE: tuple[Mapping[str, str], ...] = (
+    {"role": "user", "content": f"Repeat this text, word for word, three times:\n\n{_COPY}"},
+)
+_PROBES: tuple[str, ...] = ("Say hello.", "Name three rivers.", "2 + 2 =", "Wie heißt du? Ça va?")
+_PROBE_TOKENS, _SHORT_TOKENS = 96, 8
+
+
+def activity(arms: Mapping[str, OpenArm], speculates: Mapping[str, bool | None]) -> Body:
+    """Guesses are counted where an arm speculates, and only there."""
+    found: Body = {}
+    for name, arm in arms.items():
+        counters = probe(arm)
+        expected = speculates.get(name)
+        guessed = counters.get(DRAFTED, counters.get(DRAFTS))
+        moves: bool | None = None if guessed is None else guessed > 0
+        found[name] = {
+            "expected": expected, "moved": moves, "counters": dict(counters),
+            "why": _why(expected, moves),
+        }  # fmt: skip
+    return found
+
+
+def probe(arm: OpenArm) -> dict[str, float]:
+    """How far an arm's counters move while it answers the probe; empty = it says nothing."""
+    sampling = Sampling(temperature=0, max_tokens=_PROBE_TOKENS, ignore_eos=arm.local)
+    before = arm.counters()
+    answer = arm.ask(PROBE, sampling)
+    found = moved(before, arm.counters())
+    said = answer.speculation
+    if said is not None and not found.get(DRAFTED):  # told with the answer, not in a counter
+        found[DRAFTED] = float(said.drafted)
+    return found
+
+
+def speculating(arm: object) -> bool | None:
+    """Whether a plan's arm means to guess; None where only the server knows."""
+    return arm.guesses if isinstance(arm, InProcessArm) else None
+
+
+def _why(expected: bool | None, moves: bool | None) -> str:
+    if moves is None:
+        return "the server counts no guesses; measured from the client alone"
+    if expected is None:
+        return "guesses were counted" if moves else "no guess was counted"
+    if moves == expected:
+        return "as the plan says"
+    return "guesses on an arm that should make none" if moves else "no guess on an arm that should"
+
+
+def same_model(arms: Mapping[str, OpenArm], against: str) -> Body:
+    """The arms serve one model: the same ids for the same text, and the same first words."""
+    base = arms[against]
+    checks: list[JsonValue] = []
+    for name, arm in arms.items():
+        if name == against:
+            continue
+        if isinstance(base, LocalArm) and isinstance(arm, LocalArm):
+            same = base.model is arm.model
+            checks.append(
+                {"what": f"{name}: weights", "same": same, "found": "one model in memory"}
+            )
+            continue
+        checks += [_tokens(name, arm, base), _words(name, arm, base)]
+    told = [c["same"] for c in checks if isinstance(c, dict) and c["same"] is not None]
+    return {"same": all(told) if told else None, "checks": checks}
+
+
+def _tokens(name: str, arm: OpenArm, base: OpenArm) -> Body:
+    ids = [_ids(one) for one in (base, arm)]
+    same = None if None in ids else ids[0] == ids[1]
+    said = "not told" if same is None else f"{len(ids[0] or ())} and {len(ids[1] or ())} ids"
+    return {"what": f"{name}: tokenizer and template", "same": same, "found": said}
+
+
+def _ids(arm: OpenArm) -> list[int] | None:
+    if isinstance(arm, LocalArm):
+        return arm.model.encode(list(PROBE)) if arm.model.template is not None else None
+    return arm.tokenize(PROBE) if isinstance(arm, RemoteArm) else None
+
+
+def _words(name: str, arm: OpenArm, base: OpenArm) -> Body:
+    """Greedy beginnings: near ties may part one of them, another model parts most."""
+    sampling = Sampling(temperature=0, max_tokens=_SHORT_TOKENS)
+    n_same = 0
+    for text in _PROBES:
+        asked = ({"role": "user", "content": text},)
+        mine, other = (one.ask(asked, sampling, want_text=True) for one in (base, arm))
+        n_same += mine.ok and other.ok and mine.text == other.text
+    return {
+        "what": f"{name}: first words", "same": n_same > len(_PROBES) // 2,
+        "found": f"{n_same} of {len(_PROBES)} greedy beginnings are equal",
+    }  # fmt: skip
+
+
+def config_effect(arms: Mapping[str, OpenArm]) -> list[JsonValue]:
+    """Each speculative option, shown live or dead by what is counted with and without it."""
+    found: list[JsonValue] = []
+    for arm in arms.values():
+        if isinstance(arm, LocalArm):
+            found += _local_options(arm)
+        elif isinstance(arm, ManagedArm):
+            found += _served_options(arm)
+    return found
+
+
+def _local_options(arm: LocalArm) -> Iterator[Body]:
+    """Options that differ from their defaults, each put back to it for one probe."""
+    mine = arm.arm
+    if mine.drafter == "none":
+        return
+    with_it = _counts(arm)
+    plain: dict[str, JsonValue] = {
+        "drafter": "none", "depth": None, "speculation": "auto", "rule": "auto", "force": None,
+    }  # fmt: skip
+    for option, without in plain.items():
+        value = getattr(mine, option)
+        if value == without or (option == "rule" and value == "match"):
+            continue
+        changed = LocalArm(arm.name, mine.model_copy(update={option: without}), arm.model)
+        try:
+            others = _counts(changed)
+        finally:
+            changed.close()
+        live: bool | None = with_it != others
+        if option == "rule":
+            live = None  # greedy probes take the same guesses under every rule
+        yield {
+            "arm": arm.name, "option": option, "value": value, "live": live,
+            "found": f"{_spelled(with_it)}; with {without}: {_spelled(others)}",
+        }  # fmt: skip
+
+
+def _counts(arm: LocalArm) -> tuple[float, float]:
+    arm.fresh()
+    arm.settle(())
+    found = probe(arm)
+    return found.get(DRAFTS, 0.0), found.get(DRAFTED, 0.0)
+
+
+def _spelled(counts: Seq[float]) -> str:
+    return f"{counts[0]:g} drafts, {counts[1]:g} guesses"
+
+
+def _served_options(arm: ManagedArm) -> Iterator[Body]:
+    """The keys of vLLM's speculative configuration, as far as counters show them."""
+    args = arm.server.command
+    flags = [i for i, part in enumerate(args) if part in ("--speculative-config", "-sc")]
+    if not flags:
+        return
+    try:
+        options = json.loads(args[flags[0] + 1])
+    except (ValueError, IndexError):
+        return
+    counts = probe(arm)
+    drafts, drafted = counts.get(DRAFTS, 0.0), counts.get(DRAFTED, 0.0)
+    mean = drafted / drafts if drafts else None
+    for option, value in options.items():
+        live: bool | None = None
+        said = "no counter shows it"
+        if option == "method":
+            live, said = drafts > 0, f"{drafts:g} drafts of the probe"
+        elif option == "num_speculative_tokens" and mean is not None:
+            live, said = mean <= float(value), f"{mean:.2f} guesses a draft"
+        yield {"arm": arm.name, "option": option, "value": value, "live": live, "found": said}

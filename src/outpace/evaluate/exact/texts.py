@@ -1,0 +1,97 @@
+"""Texts of in-process arms against plain texts: identical, a tie, or a mismatch.
+
+The baseline decodes every prompt twice, which is the control: a baseline that differs from itself
+explains nothing else. Texts go on past their own end to the length that was asked for, since what
+goes wrong late is what short texts hide.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Literal
+
+from outpace.bench.client import encode
+from outpace.core.sampling import Sampling
+from outpace.evaluate.arms.arm import Asked
+from outpace.evaluate.arms.local import LocalArm, engine_of
+from outpace.evaluate.arms.planted import distorted
+from outpace.evaluate.exactness import Case, Text, decode, judge
+from outpace.evaluate.measure.schedule import Question
+
+Found = Literal["identical", "tie", "mismatch", "unchecked"]
+Tick = Callable[[int, str], None]
+# Beyond this, room is left in the context for the tokens of a last round.
+_SPARE_TOKENS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextVerdict:
+    """One prompt of one arm; the fields are those of `verify`'s body."""
+
+    arm: str
+    against: str
+    prompt: str
+    temperature: float
+    verdict: Found
+    n_tokens: int
+    control: Found
+    at: int | None = None
+    margin: float | None = None
+    noise: float | None = None
+    how: str = "token ids, in this process"
+
+
+def compare(
+    baseline: LocalArm, others: Seq[LocalArm], questions: Seq[Question], *, n_tokens: int,
+    seed: int, tick: Tick,
+) -> list[TextVerdict]:  # fmt: skip
+    """All arms on all prompts, at each prompt's temperatures."""
+    found: list[TextVerdict] = []
+    for place, question in enumerate(questions):
+        for temperature in question.temperatures:
+            case = _case(baseline, question, temperature, n_tokens, seed + place)
+            plain, again = _text(baseline, case), _text(baseline, case)
+            control = _judged(baseline, case, plain, again)
+            for arm in others:
+                arm.settle([Asked(messages=question.messages, sampling=case.sampling)])
+                verdict = _judged(baseline, case, plain, _text(arm, case))
+                found.append(
+                    TextVerdict(
+                        arm=arm.name, against=baseline.name, prompt=question.id,
+                        temperature=temperature, verdict=verdict[0], at=verdict[1],
+                        margin=verdict[2], noise=verdict[3], n_tokens=len(plain.tokens),
+                        control=control[0],
+                    )
+                )  # fmt: skip
+                tick(1, f"same text: {arm.name}")
+    return found
+
+
+def _case(arm: LocalArm, question: Question, temperature: float, n_tokens: int, seed: int) -> Case:
+    prompt = tuple(encode(arm.model, question.messages))
+    room = arm.model.runtime.traits.context_tokens - len(prompt) - _SPARE_TOKENS
+    sampling = Sampling(
+        temperature=temperature, max_tokens=max(1, min(n_tokens, room)), ignore_eos=True,
+        seed=seed if temperature else None,
+    )  # fmt: skip
+    return Case(name=question.id, prompt=prompt, sampling=sampling)
+
+
+def _text(arm: LocalArm, case: Case) -> Text:
+    """The arm's own way to decode it, on a new engine."""
+    planted = arm.arm.test_only
+    asked = Case(
+        name=case.name, prompt=case.prompt, sampling=arm.sampling(distorted(case.sampling, planted))
+    )
+    (text,) = decode(engine_of(arm.arm, arm.model, arm.scripts), [asked])
+    return text
+
+
+def _judged(
+    baseline: LocalArm, case: Case, plain: Text, other: Text
+) -> tuple[Found, int | None, float | None, float | None]:
+    difference = judge(baseline.model.runtime, case, plain, other)
+    if difference is None:
+        return "identical", None, None, None
+    margin = None if difference.margin == float("inf") else difference.margin
+    return difference.verdict, difference.at, margin, difference.noise
