@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from outpace.core.sampling import RULES
-from outpace.errors import RequestError
+from outpace.errors import ConfigError, RequestError
 
 if TYPE_CHECKING:
     from outpace.api import Model
@@ -91,6 +91,20 @@ def open_model(options: LoadOptions) -> "Model":
             cache_dir=default_cache_dir(os.environ),
             progress=progress,
         )
+
+
+def whole_numbers(text: str, option: str) -> list[int]:
+    """Numbers separated by commas.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"{option} is {text!r}; allowed: whole numbers separated by commas, such as 1,8"
+        ) from None
 
 
 def parse_bias(pairs: list[str] | None) -> Mapping[int, float]:
