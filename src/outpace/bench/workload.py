@@ -60,39 +60,57 @@ def read_workload(path: Path) -> Workload:
     Raises:
         ConfigError: it cannot be read, or lines of it have none of the shapes; each is named.
     """
+    sha256, entries = read_entries(path)
+    items: list[Item] = []
+    wrong: list[str] = []
+    for at, entry in entries:
+        try:
+            items.append(item_of(parsed(entry), at))
+        except ValueError as error:  # JSON errors are ValueErrors too
+            wrong.append(f"{path}:{at}: {error}")
+    refuse(wrong + _twice(items, path))
+    return Workload(name=path.name, sha256=sha256, items=tuple(items))
+
+
+def read_entries(path: Path) -> tuple[str, list[tuple[int, object]]]:
+    """The digest of a file and what it holds, numbered; lines are not `parsed` yet.
+
+    Raises:
+        ConfigError: it cannot be read, or holds nothing.
+    """
     try:
         data = path.read_bytes()
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the prompts {path}: {error}") from None
-    items: list[Item] = []
-    wrong: list[str] = []
-    for at, line in _entries(text, path):
+    entries: list[tuple[int, object]]
+    if text.lstrip().startswith("["):
         try:
-            items.append(_item(json.loads(line) if isinstance(line, str) else line, at))
-        except ValueError as error:  # JSON errors are ValueErrors too
-            wrong.append(f"{path}:{at}: {error}")
-    wrong += _twice(items, path)
+            entries = list(enumerate(json.loads(text), start=1))
+        except ValueError as error:
+            raise ConfigError(f"{path} begins like a JSON array and is none: {error}") from None
+    else:
+        entries = [(at, ln) for at, ln in enumerate(text.split("\n"), start=1) if ln.strip()]
+    if not entries:
+        raise ConfigError(f"{path} has no prompts; give a line with one of {_SHAPES}")
+    return hashlib.sha256(data).hexdigest(), entries
+
+
+def parsed(entry: object) -> object:
+    """An entry as JSON, a line of text or not. Raises ValueError where a line is none."""
+    return json.loads(entry) if isinstance(entry, str) else entry
+
+
+def refuse(wrong: Seq[str]) -> None:
+    """Raise ConfigError if anything is wrong, with the first few."""
     if wrong:
         more = len(wrong) - _SHOWN_ERRORS
         tail = f"\nand {more} more" if more > 0 else ""
         raise ConfigError("\n".join(wrong[:_SHOWN_ERRORS]) + tail)
-    if not items:
-        raise ConfigError(f"{path} has no prompts; give a line with one of {_SHAPES}")
-    return Workload(name=path.name, sha256=hashlib.sha256(data).hexdigest(), items=tuple(items))
 
 
-def _entries(text: str, path: Path) -> list[tuple[int, object]]:
-    if text.lstrip().startswith("["):
-        try:
-            return list(enumerate(json.loads(text), start=1))
-        except ValueError as error:
-            raise ConfigError(f"{path} begins like a JSON array and is none: {error}") from None
-    lines = enumerate(text.split("\n"), start=1)
-    return [(at, line) for at, line in lines if line.strip()]
-
-
-def _item(entry: object, at: int) -> Item:
+def item_of(entry: object, at: int) -> Item:
+    """What an entry asks. Raises ValueError where it has none of the shapes, and says why."""
     if not isinstance(entry, dict):
         raise ValueError(f"found {type(entry).__name__}, allowed: an object with {_SHAPES}")
     shapes = [s for s in ("prompt", "messages", "turns", "conversations") if s in entry]

@@ -4,7 +4,7 @@
 
     items = load(plan.data, plan.sampling, count_tokens, folder=plan_path.parent)   # -> Items
     items.dev, items.test, items.confirm      tuples of Item, in the order of the file
-    items.part("test")                        the same by name
+    items.part("test")                        the same by name; ConfigError if nothing is in it
     items.digests                             {"data": sha256, "split": sha256, "dev": ..., "test":
                                               ..., "confirm": ...}: "data" and "split" are what the
                                               lineage of every statement carries
@@ -39,9 +39,18 @@ your own, which `field:KEY` groups by. Checks:
     {"type": "contains", "all": [...], "any": [...], "none": [...]}
     {"type": "numeric", "answer": 12.5, "tolerance": 0.01}        the last number of the answer
     {"type": "regex", "pattern": "...", "whole": false}
-    {"type": "json", "schema": {...}, "equals": ...}              the JSON document in the answer
+    {"type": "json", "fits": {schema}, "equals": ...}             the JSON document in the answer
     {"type": "python", "tests": "assert f(2) == 4"}               the code in the answer, run apart
 
 The split is drawn over the whole file, before filter and limit: a prompt never changes its part
 because another question is asked of the same file. Rows may be added at its end.
 """
+
+from outpace.evaluate.data.answers import grade, graded_by
+from outpace.evaluate.data.items import Item, Items, Part
+from outpace.evaluate.data.load import counts, load
+from outpace.evaluate.data.probes import bad_case, longer
+
+__all__ = [
+    "load", "counts", "grade", "graded_by", "bad_case", "longer", "Item", "Items", "Part",
+]  # fmt: skip
