@@ -63,6 +63,7 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     found = read_measurements(path, plan=PLAN)
     assert found.requests == (measurement(), measurement("b", error="timeout"))
     assert found.windows == (window(),)
+    assert (found.request_lines, found.window_lines) == ((1, 3), (2,))
     assert found.done == {measurement().place}, "what failed is asked again"
     assert found.last_attempt == 0
     assert list(found.of("test", arm="candidate")) == list(found.requests)

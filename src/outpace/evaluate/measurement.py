@@ -146,10 +146,12 @@ Record = Annotated[Measurement | Window, Field(discriminator="kind")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurements:
-    """What a file holds, in the order it was written."""
+    """What a file holds, in the order it was written; each with its line there, for reports."""
 
     requests: tuple[Measurement, ...]
     windows: tuple[Window, ...]
+    request_lines: tuple[int, ...] = ()
+    window_lines: tuple[int, ...] = ()
 
     @property
     def done(self) -> frozenset[Place]:
@@ -192,6 +194,7 @@ def read_measurements(path: Path, *, plan: str | None = None) -> Measurements:
     """
     requests: list[Measurement] = []
     windows: list[Window] = []
+    lines: tuple[list[int], list[int]] = ([], [])
     for at, line in read_lines(path) if path.exists() else ():
         if line.get("schema") != SCHEMA:
             raise ConfigError(
@@ -210,6 +213,11 @@ def read_measurements(path: Path, *, plan: str | None = None) -> Measurements:
             )
         if isinstance(record, Measurement):
             requests.append(record)
+            lines[0].append(at)
         else:
             windows.append(record)
-    return Measurements(requests=tuple(requests), windows=tuple(windows))
+            lines[1].append(at)
+    return Measurements(
+        requests=tuple(requests), windows=tuple(windows),
+        request_lines=tuple(lines[0]), window_lines=tuple(lines[1]),
+    )  # fmt: skip

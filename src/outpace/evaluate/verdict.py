@@ -60,6 +60,7 @@ class Outcome:
     rule: what was asked, in words with its numbers. found: what was seen, in words. estimate, low,
     high: in the criterion's own unit (ratios: 1 = no difference); None where there is no such
     number. n: independent units. parts: outcomes it was made of (subgroups, cases), for reports.
+    records, statements: lines of records.jsonl and ledger.jsonl that it rests on.
     """
 
     id: str
@@ -71,6 +72,8 @@ class Outcome:
     high: float | None = None
     n: int = 0
     parts: tuple["Outcome", ...] = ()
+    records: tuple[int, ...] = ()
+    statements: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id or not self.rule:
@@ -159,6 +162,8 @@ def agreeing(test: Outcome, confirmation: Outcome) -> Outcome:
         status=worse.status,
         found=f"test: {test.found}; confirmation: {confirmation.found}",
         parts=(test, confirmation),
+        records=(*test.records, *confirmation.records),
+        statements=tuple(dict.fromkeys((*test.statements, *confirmation.statements))),
     )
 
 

@@ -1,0 +1,1 @@
+"""One kind of criterion a file: records or statements -> its outcome."""
