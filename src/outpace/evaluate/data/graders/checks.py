@@ -2,10 +2,14 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 import jsonschema
 from pydantic import Field, JsonValue, TypeAdapter, model_validator
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from outpace.evaluate.plan.shape import Many, Shape, wrong
 
@@ -76,7 +80,26 @@ class Json(Shape):
             jsonschema.Draft202012Validator.check_schema(self.fits)
         except jsonschema.SchemaError as error:
             raise wrong(f"no JSON Schema (2020-12): {error.message}", key="fits") from None
+        whole = Registry().with_resource("", DRAFT202012.create_resource(self.fits))
+        for ref in _references(self.fits):
+            try:
+                whole.resolver().lookup(ref)
+            except Unresolvable:
+                message = f"$ref {ref!r} leads out of the schema; other documents are not fetched"
+                raise wrong(message, key="fits") from None
         return self
+
+
+def _references(schema: JsonValue) -> Iterator[str]:
+    if isinstance(schema, dict):
+        found = schema.get("$ref")
+        if isinstance(found, str):
+            yield found
+        for part in schema.values():
+            yield from _references(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
 
 
 class Python(Shape):
