@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws.row_checks import check_greedy_under_a_grammar
 from laws.world import Grammar
 from outpace.core.law import History, Laws, filter_support, keep_likeliest, nucleus_size
 from outpace.core.sampling import Sampling
@@ -155,3 +156,7 @@ def test_not_even_a_forced_token_leaves_the_grammar() -> None:
     )  # fmt: skip
     assert laws.law(0).tolist() == [0, 1, 0, 0]
     assert laws.dead(1)
+
+
+def test_a_greedy_choice_is_the_likeliest_that_the_grammar_allows() -> None:
+    check_greedy_under_a_grammar()

@@ -15,6 +15,7 @@ from laws import guessers
 from laws.cases import BY_NAME
 from laws.coin_checks import check_apart, check_edges
 from laws.equal import check_same_text
+from laws.row_checks import check_greedy_under_a_grammar
 from laws.world import Case, check
 from outpace.core import accept, coins, law, repeat, resample, sequence
 
@@ -74,10 +75,10 @@ def _mutant(
 
 _LAW = (
     _mutant("greedy as softmax", law, "Laws.law",
-            ("one_hot(int(scores_V.argmax()), scores_V)", "scores_V.softmax(0)"),
+            ("one_hot(self._likeliest[row], scores_V)", "scores_V.softmax(0)"),
             "temperature 0 token chain2 without", "temperature 0 block chain3 without"),
     _mutant("greedy as a coupled draw", law, "Laws._choose",
-            ("return int(scores_V.argmax())", "return coins.coupled(scores_V, position)"),
+            ("return self._likeliest[row]", "return coins.coupled(self.scores(row), position)"),
             "all penalties cold match elbow chosen"),
     _mutant("penalties, bans and grammar on stale history", law, "Laws.scores",
             ("self._paths[row]", "()"),
@@ -91,6 +92,10 @@ _LAW = (
     _mutant("mask not applied to the guesses' rows", law, "Laws._restricted",
             ("self._mask.allowed(path)", "self._mask.allowed(())"),
             "grammar no repeats token chain2 without", "grammar pairs match elbow chosen"),
+    _mutant("the likeliest token is taken whatever the grammar says", law, "Laws._agreed",
+            ("best if allowed else None", "best"), check_greedy_under_a_grammar),
+    _mutant("the likeliest token's place in the grammar is stale", law, "Laws._agreed",
+            ("self._paths[row], best", "(), best"), check_greedy_under_a_grammar),
     _mutant("forced tokens leave the grammar", law, "Laws._restricted",
             ("if self._mask is not None:", "if self._mask is not None and not s.forced:"),
             "grammar against forced token chain2 without"),
