@@ -1,11 +1,12 @@
-"""What a grammar costs: microseconds per row, and its share of a round.
+"""What a grammar costs: microseconds per token, and its share of a round.
 
     python benchmarks/grammar.py
     python benchmarks/grammar.py --model smollm2-135m --tokens 96 --json grammar.json
 
 Each grammar shapes answers of a real model, with guesses and without. All that the mask does is
-timed where the round calls it: computing masks and applying them to the logits, following the
-text, and telling drafters what is allowed and forced. Everything else of the round is the rest.
+timed where the round calls it: asking for the likeliest token, computing masks and applying them
+where it is not allowed, following the text, and telling drafters what is allowed and forced.
+Everything else of the round is the rest.
 Run it on an otherwise idle machine; the first answer of each grammar warms it up and is not
 counted, its slowest mask is shown.
 """
@@ -13,6 +14,7 @@ counted, its slowest mask is shown.
 import argparse
 import json
 import time
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -100,19 +102,20 @@ class Timed(TokenMask):
 class Result:
     """One grammar, with guesses or without.
 
-    us_per_row: of the mask's own verbs, all of them, per mask that was computed; apply_us: of
-    putting it onto one row of logits. share: both, of all the time of the answers, prompts
-    included. verbs_us: per call. slowest_first_ms: the slowest mask of the answer that warmed the
-    grammar up.
+    masks: rows whose whole mask was needed. us_per_token: of the mask's own verbs, all of them.
+    look_us, apply_us: of finding a row's likeliest token, and of putting a mask onto a row. share:
+    all three, of all the time of the answers, prompts included. verbs_us: per call.
+    slowest_first_ms: the slowest mask of the answer that warmed the grammar up.
     """
 
     grammar: str
     guesses: bool
     tokens: int
     rounds: int
-    rows: int
+    masks: int
     kept: int
-    us_per_row: float
+    us_per_token: float
+    look_us: float
     apply_us: float
     share: float
     ms_per_round: float
@@ -124,25 +127,33 @@ class Result:
         """For people."""
         return (
             f"{self.grammar:12} {'guesses' if self.guesses else 'plain':8} {self.tokens:5} tokens "
-            f"{self.rounds:5} rounds {self.ms_per_round:6.2f} ms each {self.rows:5} masks "
-            f"{self.us_per_row:6.1f} + {self.apply_us:5.1f} us per row {self.share:6.2%} of a "
+            f"{self.rounds:5} rounds {self.ms_per_round:6.2f} ms each {self.masks:5} masks "
+            f"{self.us_per_token:6.1f} us per token {self.share:6.2%} of a "
             f"round, {self.tokens_per_s:6.1f} tokens/s; slowest first "
             f"{self.slowest_first_ms:.1f} ms; "
             + ", ".join(f"{verb} {us:.1f} us" for verb, us in self.verbs_us.items())
         )
 
 
-def apply_us(model: Model, grammar: GrammarSpec) -> float:
-    """What core does with one mask: fence the row, and look for what is left."""
+def row_us(model: Model, grammar: GrammarSpec) -> tuple[float, float]:
+    """What core does with one row: look for the likeliest token; fence it by a mask, look again."""
     allowed_V = model.grammars.mask(grammar).allowed(())
     logits_V = torch.randn(model.runtime.traits.vocab_size)
-    n, rounds_us = 50, []
+
+    def both() -> None:
+        likeliest(fenced(logits_V, allowed_V))
+
+    return _each_us(lambda: likeliest(logits_V)), _each_us(both)
+
+
+def _each_us(do: Callable[[], object]) -> float:
+    n, found = 50, []
     for _ in range(8):  # the median: other work on the machine comes in bursts
         began = time.perf_counter()
         for _ in range(n):
-            likeliest(fenced(logits_V, allowed_V))
-        rounds_us.append((time.perf_counter() - began) / n * 1e6)
-    return median(rounds_us)
+            do()
+        found.append((time.perf_counter() - began) / n * 1e6)
+    return median(found)
 
 
 def answer(model: Model, name: str, *, guesses: bool, tokens: int) -> tuple[Generation, Timed]:
@@ -174,15 +185,16 @@ def measure(model: Model, name: str, *, guesses: bool, tokens: int, times: int) 
             sums = costs.setdefault(verb, Cost())
             sums.calls += cost.calls
             sums.seconds += cost.seconds
-    rows = costs["allowed"].calls
+    masks = costs["allowed"].calls if "allowed" in costs else 0
     mask_s = sum(cost.seconds for cost in costs.values())
-    each_us = apply_us(model, GRAMMARS[name][1])
+    look_us, apply_us = row_us(model, GRAMMARS[name][1])
+    beside_s = (n_tokens * look_us + masks * apply_us) / 1e6
     return Result(
-        grammar=name, guesses=guesses, tokens=n_tokens, rounds=n_rounds, rows=rows, kept=n_kept,
-        us_per_row=mask_s / rows * 1e6, apply_us=each_us,
-        share=(mask_s + rows * each_us / 1e6) / total_s, ms_per_round=total_s / n_rounds * 1e3,
+        grammar=name, guesses=guesses, tokens=n_tokens, rounds=n_rounds, masks=masks, kept=n_kept,
+        us_per_token=mask_s / n_tokens * 1e6, look_us=look_us, apply_us=apply_us,
+        share=(mask_s + beside_s) / total_s, ms_per_round=total_s / n_rounds * 1e3,
         tokens_per_s=n_tokens / total_s,
-        slowest_first_ms=first.costs["allowed"].slowest_s * 1e3,
+        slowest_first_ms=first.costs.get("allowed", Cost()).slowest_s * 1e3,
         verbs_us={verb: cost.seconds / cost.calls * 1e6 for verb, cost in costs.items()},
     )  # fmt: skip
 
