@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 
 from outpace.evaluate.arms.arm import DRAFTED
-from outpace.evaluate.judge.evidence import Evidence, Pair, Row, Where
+from outpace.evaluate.judge.evidence import Evidence, Pair, Row, Where, by_item
 from outpace.evaluate.judge.verified import Verified
 from outpace.evaluate.judge.words import interval, number, percent
 from outpace.evaluate.plan.arms import InProcessArm
 from outpace.evaluate.plan.document import BASELINE, CANDIDATE
 from outpace.evaluate.plan.load import Replay, Timed, Validity
-from outpace.stats import ratio_of_totals
+from outpace.stats import geometric_mean_ratio
 
 
 def problems(evidence: Evidence, where: Where, *, arm: str, against: str) -> tuple[str, ...]:
@@ -121,12 +121,16 @@ def _failures(evidence: Evidence, where: Where, arms: tuple[str, str]) -> Iterat
 def _lengths(evidence: Evidence, pairs: Seq[Pair]) -> Iterator[str]:
     """Answers of another length are other work; judged on the bounds, as lengths vary by chance."""
     tolerance = rules(evidence).output_length_tolerance
-    kept = [p for p in pairs if p.ok]
-    ratio = ratio_of_totals(
-        [float(p.other.m.request.completion_tokens) for p in kept],
-        [float(p.base.m.request.completion_tokens) for p in kept],
-        clusters=[p.item for p in kept],
-    )
+    base: list[float] = []
+    other: list[float] = []
+    for group in by_item(p for p in pairs if p.ok).values():
+        sums = [
+            sum(r.m.request.completion_tokens for r in half) for half in zip(*group, strict=True)
+        ]
+        if all(sums):
+            base.append(sums[0])
+            other.append(sums[1])
+    ratio = geometric_mean_ratio(other, base)
     if ratio is None or ratio.low is None or ratio.high is None:
         return
     if ratio.low > 1 + tolerance or ratio.high < 1 - tolerance:
