@@ -1,5 +1,6 @@
 """Options that several commands share, and what they become."""
 
+import gc
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,13 +73,17 @@ class LoadOptions:
 
 
 def open_model(options: LoadOptions) -> "Model":
-    """Load the model, showing a bar if it must be fetched first."""
+    """Load the model, showing a bar if it must be fetched first.
+
+    What is loaded stays until the process ends, so the garbage collector need not look through it
+    again and again: with torch loaded that takes some 50 ms, in the middle of somebody's answer.
+    """
     from outpace.build import RuntimeChoice, load
     from outpace.cli.terminal import pull_progress
     from outpace.models.pull import default_cache_dir
 
     with pull_progress() as progress:
-        return load(
+        model = load(
             options.model,
             drafter=options.drafter,
             choice=RuntimeChoice(
@@ -91,6 +96,9 @@ def open_model(options: LoadOptions) -> "Model":
             cache_dir=default_cache_dir(os.environ),
             progress=progress,
         )
+    gc.collect()
+    gc.freeze()
+    return model
 
 
 def whole_numbers(text: str, option: str) -> list[int]:

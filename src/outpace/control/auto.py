@@ -125,17 +125,20 @@ class AutoControl:
             self._market.learn(bill.tokens, bill.emitting + cost)
         cost /= max(sum(bool(done.draft.tokens) for done in rounds), 1)
         every_ask = self._market.ask >= FREE_ASK
+        n_asked, began = 0, self._clock()
         for done in rounds:
             turn, draft = done.turn, done.draft
             record = self._records.get(turn.sequence.key)
             if record is None or done.verdict is None or turn.max_nodes < 1:
                 continue
+            n_asked += 1
             record.learn(done, every_ask=every_ask)
             if draft.tokens:
                 self._claims = record.claims
                 count(self._sources, draft, done.verdict.path, self._drafter)
             if draft.tokens or every_ask:
                 self._judge(record, done, cost)
+        self.costs.learn_own(n_asked, self._clock() - began)
 
     def forget(self, key: int) -> None:
         """A sequence ended; what it taught the prior stays."""

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, sqrt
 from statistics import median
 
 import numpy as np
@@ -34,6 +34,7 @@ _LEVEL_GAIN, _BEND_GAIN = 0.15, 0.02
 _MOST = log(8.0)
 _REFRESH_PASSES = 16
 _SETTLED = 64
+_OWN_GAIN, _MOST_OWN_S = 0.05, 1e-3
 
 
 def _place(rows: int) -> int:
@@ -147,7 +148,8 @@ class LinearCost:
 
     For the draft, x counts the sequences asked and y the deepest draft (a model makes one pass
     per depth); for accept and resample, x counts sequences and y guesses. Outliers are cut to a
-    few times what was expected.
+    few times what was expected. What is the lesser part of y is taken for chance: drafts that
+    cost by the sequence are often deep when many are asked.
     """
 
     __slots__ = ("_xs", "_xx", "_xy", "_ys", "_yy", "a", "b", "n")
@@ -182,10 +184,10 @@ class LinearCost:
         det = xx * yy - self._xy * self._xy
         a = (self._xs * yy - self._ys * self._xy) / det
         b = (self._ys * xx - self._xs * self._xy) / det
-        if b < 0:
-            a, b = self._xs / xx, 0.0
-        elif a < 0:
+        if a < 0:
             a, b = 0.0, self._ys / yy
+        elif b * sqrt(yy) < a * sqrt(xx):  # what seems to come with y comes from what y comes with
+            a, b = self._xs / xx, 0.0
         self.a, self.b = a, b
 
 
@@ -218,17 +220,26 @@ def load_of(views: Seq[View]) -> Load:
 
 
 class RoundCosts:
-    """The costs of a round's stages: the pass, the draft, and what comes after by style."""
+    """The costs of a round's stages: the pass, the draft, and what comes after by style.
+
+    The control's own seconds for a sequence that was asked count as its draft's.
+    """
 
     def __init__(self, table: CostTable) -> None:
         self.table = table
         self.draft = LinearCost()
+        self._own_s = 0.0
         self.after: dict[Style, LinearCost] = {}
 
     def per_guess(self, style: Style) -> float:
         """Seconds that accept and resample take per guess."""
         after = self.after.get(style)
         return after.b if after else 0.0
+
+    def learn_own(self, n_asked: int, seconds: float) -> None:
+        """What the control itself took to learn from so many asked sequences."""
+        if n_asked:
+            self._own_s += _OWN_GAIN * (min(seconds / n_asked, _MOST_OWN_S) - self._own_s)
 
     def learn(self, rounds: Seq[Round]) -> Bill:
         """One shared pass."""
@@ -254,7 +265,7 @@ class RoundCosts:
             group[1] += drafted
             group[2] += seconds.accept + seconds.resample + seconds.repeat
         if asked:
-            self.draft.learn(asked, deepest, rounds[0].seconds.draft)
+            self.draft.learn(asked, deepest, rounds[0].seconds.draft + asked * self._own_s)
         other_s = self.draft.seconds(asked, deepest) if asked else 0.0
         for style, (n_sequences, n_guesses, spent) in groups.items():
             after = self.after.get(style)

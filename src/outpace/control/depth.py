@@ -25,7 +25,7 @@ Ints = NDArray[np.intp]
 _SPEEDUP_ROUNDS, _PRICE_GAIN = 32.0, 0.15
 # Deepest depths that are tried apart, and the tokens below which depth costs nothing.
 _CAPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-_FREE_DEPTH = 0.005
+_FREE_DEPTH = 0.05
 # What a sequence is taken to guess when nobody does.
 _USUAL_GUESSES = 4
 

@@ -4,6 +4,9 @@
 // each block of 32 inputs one integer sum, made float, times (weight scale · row scale), added by
 // FMA; then the minimum's share. Weights are loaded once for all rows of a register tile.
 #pragma once
+#include <array>
+#include <utility>
+
 #include "engine.h"
 
 namespace {
@@ -107,26 +110,37 @@ inline void register_tile(const uint8_t *tile, int n_steps, const Rows &x, int64
   }
 }
 
+// The size of parts alike into which n rows fall when a part has at most `most`.
+inline int even_part(int64_t n, int most) {
+  const int64_t parts = (n + most - 1) / most;
+  return (int)((n + parts - 1) / parts);
+}
+
+using TileProduct = void (*)(const uint8_t *, int, const Rows &, int64_t, float *);
+
+// Register tiles of 1 .. MOST rows; where WHOLE is not set, those between powers of two are the
+// next smaller one, since rarely used code should not take long to compile.
+template <int FORMAT, bool FINE, bool WHOLE, int... MR>
+constexpr auto tiles_of(std::integer_sequence<int, MR...>) {
+  constexpr auto size = [](int n) { return WHOLE ? n : n < 2 ? 1 : n < 4 ? 2 : n < 8 ? 4 : n & 24; };
+  return std::array<TileProduct, sizeof...(MR)>{register_tile<FORMAT, size(MR + 1), FINE>...};
+}
+
 // out[n_rows][16]: one tile of sixteen outputs for rows [row, row + n_rows).
 template <int FORMAT, bool FINE>
 void tile_product(const uint8_t *tile, int n_steps, const Rows &x, int64_t row, int n_rows,
                   float *out) {
-  constexpr int most = Layout<FORMAT>::integer ? MAX_ROWS : (MAX_ROWS > 8 ? 8 : MAX_ROWS);
+  constexpr bool integer = Layout<FORMAT>::integer, whole = integer && !FINE;
+  constexpr int most = integer || MAX_ROWS < 8 ? MAX_ROWS : 8;
+  static constexpr auto tiles =
+      tiles_of<FORMAT, FINE, whole>(std::make_integer_sequence<int, most>{});
   while (n_rows > 0) {
-    int done = 1;
-    if (most >= 16 && n_rows >= 16)
-      register_tile<FORMAT, most >= 16 ? 16 : 1, FINE>(tile, n_steps, x, row, out), done = 16;
-    else if (most >= 8 && n_rows >= 8)
-      register_tile<FORMAT, most >= 8 ? 8 : 1, FINE>(tile, n_steps, x, row, out), done = 8;
-    else if (n_rows >= 4)
-      register_tile<FORMAT, 4, FINE>(tile, n_steps, x, row, out), done = 4;
-    else if (n_rows >= 2)
-      register_tile<FORMAT, 2, FINE>(tile, n_steps, x, row, out), done = 2;
-    else
-      register_tile<FORMAT, 1, FINE>(tile, n_steps, x, row, out);
-    row += done;
-    n_rows -= done;
-    out += (int64_t)done * outpace::LANES;
+    int now = whole ? even_part(n_rows, most) : n_rows < most ? n_rows : most;
+    if (!whole) now = now < 2 ? 1 : now < 4 ? 2 : now < 8 ? 4 : now & 24;
+    tiles[(size_t)now - 1](tile, n_steps, x, row, out);
+    row += now;
+    n_rows -= now;
+    out += (int64_t)now * outpace::LANES;
   }
 }
 

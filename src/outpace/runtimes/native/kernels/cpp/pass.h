@@ -207,8 +207,9 @@ struct Pass {
       const int64_t unit = item % units, start = item / units * ROW_BLOCK;
       const int64_t stop = start + ROW_BLOCK < p.n_rows ? start + ROW_BLOCK : p.n_rows;
       alignas(64) float out[4][16 * LANES];
-      for (int64_t row = start; row < stop; row += 16) {
-        const int n = (int)(stop - row < 16 ? stop - row : 16);
+      const int part = even_part(stop - start, 16);
+      for (int64_t row = start; row < stop; row += part) {
+        const int n = (int)(stop - row < part ? stop - row : part);
         for (int r = 0; r < n; r++) {
           prefetch_write(w.gated.q + (row + r) * w.gated.k + 32 * unit);
           if (fine(OUTPACE_FINE_DOWN))

@@ -19,8 +19,9 @@ template <class Sink>
 inline void product_rows(const OutpaceMatrix &m, int64_t tile, const Rows &x, int64_t first,
                          int64_t last, bool fine, float *target, int64_t stride, Sink &&sink) {
   alignas(64) float out[16 * LANES];
-  for (int64_t row = first; row < last; row += 16) {
-    const int n = (int)(last - row < 16 ? last - row : 16);
+  const int part = even_part(last - first, 16);
+  for (int64_t row = first; row < last; row += part) {
+    const int n = (int)(last - row < part ? last - row : part);
     // Another core has read these lines; asking for them now hides the wait behind the product.
     if (target)
       for (int r = 0; r < n; r++) prefetch_write(target + (row + r) * stride);
