@@ -66,15 +66,17 @@ export class Timeline {
       return;
     }
     const width = Math.max(260, this.node.clientWidth), height = width < 500 ? 180 : 220;
-    // A single second far above all others would flatten them: it is drawn at the top.
-    const usual = known.sort((a, b) => a - b)[Math.floor(0.97 * (known.length - 1))];
-    const top = Math.max(2, usual) * 1.12;
+    // Break-even jumps where costs are still being learned; what is far above all others is drawn
+    // at the top, so that it does not flatten them. Lengths are always shown whole.
+    const lengths = points.map((p) => p.length ?? 1);
+    const evens = points.map((p) => p.breakeven ?? 1).sort((a, b) => a - b);
+    const top = Math.max(2, ...lengths, evens[Math.floor(0.9 * (evens.length - 1))]) * 1.1;
     const age = this.now - points[0].time;
     const [span, times] = SPANS.find(([s]) => age <= s) ?? SPANS.at(-1);
     this.x = (time) => LEFT + ((time - (this.now - span)) / span) * (width - LEFT - RIGHT);
     this.y = (value) => height - BOTTOM - ((Math.min(value, top) - 1) / (top - 1)) * (height - TOP - BOTTOM);
     const parts = [];
-    for (const value of new Set([1, ...ticks(1, top, 4)])) {
+    for (const value of new Set([1, ...ticks(1, top, 5)])) {
       parts.push(svg("line.rule", { x1: LEFT, x2: width - RIGHT, y1: this.y(value), y2: this.y(value) }),
         svg("text.tick", { x: LEFT - 8, y: this.y(value) + 4, "text-anchor": "end" }, `${+value.toFixed(2)}`));
     }

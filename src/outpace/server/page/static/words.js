@@ -60,7 +60,7 @@ export function verdict(state) {
     };
   }
   const compared = `A round with guesses brings ${decimal(length)} tokens; ${decimal(breakeven)} pay for it.`;
-  const faster = said && said.speedup > 1.01 ? ` That is about ${decimal(said.speedup)} × the speed without guesses.` : "";
+  const faster = said && said.speedup > 1.01 ? ` The control puts that at ${decimal(said.speedup)} × the speed without guesses.` : "";
   if (length >= breakeven) return { tone: "pays", title: "Guessing pays.", text: compared + often + faster };
   return { tone: "loses", title: "Guessing does not pay now.", text: `${compared}${often} The control guesses less when this lasts.` };
 }
