@@ -120,7 +120,7 @@ def what_follows(
             if statement.event == "done" and kind != "deviation":
                 stale.append(Stale(n=n, kind=kind, changed=why))
         elif statement.event == "opened":
-            opened = statement
+            opened = statement if kind == "confirm" else opened
         else:
             done[kind] = statement
             opened = None if kind == "confirm" else opened

@@ -110,8 +110,8 @@ def found_at(path: Path, out: Path | None = None) -> Study:
         if locked.identity != plan.identity:
             raise ConfigError(
                 f"{path} is not the plan that was locked in {folder} ({plan.identity[:12]}, locked "
-                f"{locked.identity[:12]}): a changed plan is a new plan; put it into another folder "
-                "with --out"
+                f"{locked.identity[:12]}): a changed plan is a new plan; put it into another "
+                "folder with --out"
             )
     return Study(folder=folder, plan=plan, base=path.parent)
 

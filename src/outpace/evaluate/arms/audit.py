@@ -8,16 +8,13 @@ import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 
-from pydantic import JsonValue
-
 from outpace.core.sampling import Sampling
 from outpace.evaluate.arms.arm import DRAFTED, DRAFTS, OpenArm, moved
 from outpace.evaluate.arms.local import LocalArm
 from outpace.evaluate.arms.managed import ManagedArm
 from outpace.evaluate.arms.remote import RemoteArm
-from outpace.evaluate.plan.arms import InProcessArm
+from outpace.evaluate.judge.verified import Activity, ModelCheck, OptionEffect, SameModel
 
-Body = dict[str, JsonValue]
 _COPY = "\n".join(f"The {n} boat left the harbour at {t} and came back with the tide." for n, t in (
     ("red", "noon"), ("blue", "six"), ("green", "dawn"), ("red", "noon"), ("blue", "six")
 ))  # fmt: skip
@@ -29,19 +26,31 @@ _PROBES: tuple[str, ...] = ("Say hello.", "Name three rivers.", "2 + 2 =", "Wie 
 _PROBE_TOKENS, _SHORT_TOKENS = 96, 8
 
 
-def activity(arms: Mapping[str, OpenArm], speculates: Mapping[str, bool | None]) -> Body:
-    """Guesses are counted where an arm speculates, and only there."""
-    found: Body = {}
+def activity(
+    arms: Mapping[str, OpenArm], expected: Mapping[str, bool | None]
+) -> dict[str, Activity]:
+    """Guesses are counted where an arm speculates, and only there. expected: None = any."""
+    found: dict[str, Activity] = {}
     for name, arm in arms.items():
-        counters = probe(arm)
-        expected = speculates.get(name)
-        guessed = counters.get(DRAFTED, counters.get(DRAFTS))
-        moves: bool | None = None if guessed is None else guessed > 0
-        found[name] = {
-            "expected": expected, "moved": moves, "counters": dict(counters),
-            "why": _why(expected, moves),
-        }  # fmt: skip
+        moves, asked = guessed(probe(arm)), expected.get(name)
+        found[name] = Activity(expected=asked, moved=moves, why=_why(asked, moves))
     return found
+
+
+def _why(expected: bool | None, moves: bool | None) -> str:
+    if moves is None:
+        return "the server counts no guesses; measured from the client alone"
+    if expected is None:
+        return "guesses were counted" if moves else "no guess was counted"
+    if moves == expected:
+        return "as the plan says"
+    return "guesses on an arm that should make none" if moves else "no guess on an arm that should"
+
+
+def guessed(counters: Mapping[str, float]) -> bool | None:
+    """Whether guesses were counted; None = nobody counts them."""
+    found = counters.get(DRAFTED, counters.get(DRAFTS))
+    return None if found is None else found > 0
 
 
 def probe(arm: OpenArm) -> dict[str, float]:
@@ -56,44 +65,27 @@ def probe(arm: OpenArm) -> dict[str, float]:
     return found
 
 
-def speculating(arm: object) -> bool | None:
-    """Whether a plan's arm means to guess; None where only the server knows."""
-    return arm.guesses if isinstance(arm, InProcessArm) else None
-
-
-def _why(expected: bool | None, moves: bool | None) -> str:
-    if moves is None:
-        return "the server counts no guesses; measured from the client alone"
-    if expected is None:
-        return "guesses were counted" if moves else "no guess was counted"
-    if moves == expected:
-        return "as the plan says"
-    return "guesses on an arm that should make none" if moves else "no guess on an arm that should"
-
-
-def same_model(arms: Mapping[str, OpenArm], against: str) -> Body:
+def same_model(arms: Mapping[str, OpenArm], against: str) -> SameModel:
     """The arms serve one model: the same ids for the same text, and the same first words."""
     base = arms[against]
-    checks: list[JsonValue] = []
+    checks: list[ModelCheck] = []
     for name, arm in arms.items():
         if name == against:
             continue
         if isinstance(base, LocalArm) and isinstance(arm, LocalArm):
             same = base.model is arm.model
-            checks.append(
-                {"what": f"{name}: weights", "same": same, "found": "one model in memory"}
-            )
+            checks.append(ModelCheck(what=f"{name}: weights", same=same, found="one in memory"))
             continue
         checks += [_tokens(name, arm, base), _words(name, arm, base)]
-    told = [c["same"] for c in checks if isinstance(c, dict) and c["same"] is not None]
-    return {"same": all(told) if told else None, "checks": checks}
+    told = [check.same for check in checks if check.same is not None]
+    return SameModel(same=all(told) if told else None, checks=tuple(checks))
 
 
-def _tokens(name: str, arm: OpenArm, base: OpenArm) -> Body:
+def _tokens(name: str, arm: OpenArm, base: OpenArm) -> ModelCheck:
     ids = [_ids(one) for one in (base, arm)]
     same = None if None in ids else ids[0] == ids[1]
-    said = "not told" if same is None else f"{len(ids[0] or ())} and {len(ids[1] or ())} ids"
-    return {"what": f"{name}: tokenizer and template", "same": same, "found": said}
+    said = "not told" if same is None else "the same" if same else "others"
+    return ModelCheck(what=f"{name}: tokenizer and template", same=same, found=f"ids are {said}")
 
 
 def _ids(arm: OpenArm) -> list[int] | None:
@@ -102,7 +94,7 @@ def _ids(arm: OpenArm) -> list[int] | None:
     return arm.tokenize(PROBE) if isinstance(arm, RemoteArm) else None
 
 
-def _words(name: str, arm: OpenArm, base: OpenArm) -> Body:
+def _words(name: str, arm: OpenArm, base: OpenArm) -> ModelCheck:
     """Greedy beginnings: near ties may part one of them, another model parts most."""
     sampling = Sampling(temperature=0, max_tokens=_SHORT_TOKENS)
     n_same = 0
@@ -110,15 +102,15 @@ def _words(name: str, arm: OpenArm, base: OpenArm) -> Body:
         asked = ({"role": "user", "content": text},)
         mine, other = (one.ask(asked, sampling, want_text=True) for one in (base, arm))
         n_same += mine.ok and other.ok and mine.text == other.text
-    return {
-        "what": f"{name}: first words", "same": n_same > len(_PROBES) // 2,
-        "found": f"{n_same} of {len(_PROBES)} greedy beginnings are equal",
-    }  # fmt: skip
+    return ModelCheck(
+        what=f"{name}: first words", same=2 * n_same > len(_PROBES),
+        found=f"{n_same} of {len(_PROBES)} greedy beginnings are equal",
+    )  # fmt: skip
 
 
-def config_effect(arms: Mapping[str, OpenArm]) -> list[JsonValue]:
+def config_effect(arms: Mapping[str, OpenArm]) -> list[OptionEffect]:
     """Each speculative option, shown live or dead by what is counted with and without it."""
-    found: list[JsonValue] = []
+    found: list[OptionEffect] = []
     for arm in arms.values():
         if isinstance(arm, LocalArm):
             found += _local_options(arm)
@@ -127,13 +119,13 @@ def config_effect(arms: Mapping[str, OpenArm]) -> list[JsonValue]:
     return found
 
 
-def _local_options(arm: LocalArm) -> Iterator[Body]:
+def _local_options(arm: LocalArm) -> Iterator[OptionEffect]:
     """Options that differ from their defaults, each put back to it for one probe."""
     mine = arm.arm
     if mine.drafter == "none":
         return
     with_it = _counts(arm)
-    plain: dict[str, JsonValue] = {
+    plain: dict[str, str | None] = {
         "drafter": "none", "depth": None, "speculation": "auto", "rule": "auto", "force": None,
     }  # fmt: skip
     for option, without in plain.items():
@@ -148,10 +140,10 @@ def _local_options(arm: LocalArm) -> Iterator[Body]:
         live: bool | None = with_it != others
         if option == "rule":
             live = None  # greedy probes take the same guesses under every rule
-        yield {
-            "arm": arm.name, "option": option, "value": value, "live": live,
-            "found": f"{_spelled(with_it)}; with {without}: {_spelled(others)}",
-        }  # fmt: skip
+        yield OptionEffect(
+            arm=arm.name, option=option, value=value, live=live,
+            found=f"{_spelled(with_it)}; with {without}: {_spelled(others)}",
+        )  # fmt: skip
 
 
 def _counts(arm: LocalArm) -> tuple[float, float]:
@@ -165,7 +157,7 @@ def _spelled(counts: Seq[float]) -> str:
     return f"{counts[0]:g} drafts, {counts[1]:g} guesses"
 
 
-def _served_options(arm: ManagedArm) -> Iterator[Body]:
+def _served_options(arm: ManagedArm) -> Iterator[OptionEffect]:
     """The keys of vLLM's speculative configuration, as far as counters show them."""
     args = arm.server.command
     flags = [i for i, part in enumerate(args) if part in ("--speculative-config", "-sc")]
@@ -185,4 +177,4 @@ def _served_options(arm: ManagedArm) -> Iterator[Body]:
             live, said = drafts > 0, f"{drafts:g} drafts of the probe"
         elif option == "num_speculative_tokens" and mean is not None:
             live, said = mean <= float(value), f"{mean:.2f} guesses a draft"
-        yield {"arm": arm.name, "option": option, "value": value, "live": live, "found": said}
+        yield OptionEffect(arm=arm.name, option=option, value=value, live=live, found=said)

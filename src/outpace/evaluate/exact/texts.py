@@ -7,8 +7,6 @@ goes wrong late is what short texts hide.
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
-from typing import Literal
 
 from outpace.bench.client import encode
 from outpace.core.sampling import Sampling
@@ -16,37 +14,20 @@ from outpace.evaluate.arms.arm import Asked
 from outpace.evaluate.arms.local import LocalArm, engine_of
 from outpace.evaluate.arms.planted import distorted
 from outpace.evaluate.exactness import Case, Text, decode, judge
+from outpace.evaluate.judge.verified import SameOrNot, TextCheck
 from outpace.evaluate.measure.schedule import Question
 
-Found = Literal["identical", "tie", "mismatch", "unchecked"]
 Tick = Callable[[int, str], None]
 # Beyond this, room is left in the context for the tokens of a last round.
 _SPARE_TOKENS = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextVerdict:
-    """One prompt of one arm; the fields are those of `verify`'s body."""
-
-    arm: str
-    against: str
-    prompt: str
-    temperature: float
-    verdict: Found
-    n_tokens: int
-    control: Found
-    at: int | None = None
-    margin: float | None = None
-    noise: float | None = None
-    how: str = "token ids, in this process"
-
-
 def compare(
     baseline: LocalArm, others: Seq[LocalArm], questions: Seq[Question], *, n_tokens: int,
     seed: int, tick: Tick,
-) -> list[TextVerdict]:  # fmt: skip
+) -> list[TextCheck]:  # fmt: skip
     """All arms on all prompts, at each prompt's temperatures."""
-    found: list[TextVerdict] = []
+    found: list[TextCheck] = []
     for place, question in enumerate(questions):
         for temperature in question.temperatures:
             case = _case(baseline, question, temperature, n_tokens, seed + place)
@@ -54,13 +35,13 @@ def compare(
             control = _judged(baseline, case, plain, again)
             for arm in others:
                 arm.settle([Asked(messages=question.messages, sampling=case.sampling)])
-                verdict = _judged(baseline, case, plain, _text(arm, case))
+                verdict, at, margin, noise = _judged(baseline, case, plain, _text(arm, case))
                 found.append(
-                    TextVerdict(
-                        arm=arm.name, against=baseline.name, prompt=question.id,
-                        temperature=temperature, verdict=verdict[0], at=verdict[1],
-                        margin=verdict[2], noise=verdict[3], n_tokens=len(plain.tokens),
-                        control=control[0],
+                    TextCheck(
+                        arm=arm.name, prompt=question.id, temperature=temperature,
+                        verdict=verdict, at=at, margin=margin, noise=noise,
+                        n_tokens=len(plain.tokens), control=control[0],
+                        how="token ids, in this process",
                     )
                 )  # fmt: skip
                 tick(1, f"same text: {arm.name}")
@@ -89,7 +70,7 @@ def _text(arm: LocalArm, case: Case) -> Text:
 
 def _judged(
     baseline: LocalArm, case: Case, plain: Text, other: Text
-) -> tuple[Found, int | None, float | None, float | None]:
+) -> tuple[SameOrNot, int | None, float | None, float | None]:
     difference = judge(baseline.model.runtime, case, plain, other)
     if difference is None:
         return "identical", None, None, None

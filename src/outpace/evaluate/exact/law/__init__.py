@@ -6,13 +6,11 @@ guesser.py   drafters of every kind
 walk.py      the cases, and the largest difference of a probability in them
 """
 
-from dataclasses import asdict
-
-from pydantic import JsonValue
-
 from outpace.evaluate.exact.law.walk import gap
+from outpace.evaluate.judge.verified import LawWalk
 
 
-def enumerate_law(tol: float) -> dict[str, JsonValue]:
-    """Walk every case; the body of `verify`'s `exact_law`."""
-    return {"tol": tol, **asdict(gap())}
+def enumerate_law() -> LawWalk:
+    """Walk every case."""
+    found = gap()
+    return LawWalk(worst=found.worst, at=found.at, cases=found.cases, paths=found.paths)

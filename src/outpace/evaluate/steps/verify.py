@@ -1,0 +1,120 @@
+"""Exactness and what timing rests on, found out before any timing."""
+
+from collections.abc import Sequence as Seq
+
+from outpace.evaluate.arms import audit
+from outpace.evaluate.arms.local import LocalArm
+from outpace.evaluate.arms.managed import environment_key
+from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.data import Item
+from outpace.evaluate.exact import contract, texts, wire
+from outpace.evaluate.exact.law import enumerate_law
+from outpace.evaluate.exact.sampled import sampled_laws
+from outpace.evaluate.exact.texts import Tick
+from outpace.evaluate.judge.verified import (
+    ContractCheck,
+    LawCheck,
+    LawWalk,
+    TextCheck,
+    Verified,
+)
+from outpace.evaluate.plan.arms import Arm, EndpointArm, InProcessArm
+from outpace.evaluate.plan.criteria import Contract, Criterion, ExactLaw, SameLaw, SameText
+from outpace.evaluate.plan.document import BASELINE
+from outpace.evaluate.steps.session import Session
+
+# Texts are long, so a part of the prompts has to do: dev first, then of the test part.
+MOST_PROMPTS = 24
+
+
+def verify(session: Session) -> Verified:
+    """Find everything out, state it, and return it."""
+    session.require("verify")
+    plan, arms, limits = session.plan, session.arms, list[str]()
+    asked = _prompts(session)
+    same_text = [c for c in plan.criteria if isinstance(c, SameText)]
+    n_texts = sum(len(item.temperatures) for item in asked) * (len(arms) - 1)
+    with session.shell.watch("verify", n_texts if same_text else 0) as tick:
+        tick(0, "do the arms differ in speculation only?")
+        meant = {name: speculating(arm) for name, arm in plan.arms.items()}
+        found = Verified(
+            activity=audit.activity(arms, meant),
+            same_model=audit.same_model(arms, BASELINE),
+            config_effect=tuple(audit.config_effect(arms)),
+            texts=tuple(_texts(session, asked, same_text, tick, limits)),
+            exact_law=_law(plan.criteria, tick),
+            laws=_laws(session, asked, tick),
+            contract=_contract(session, tick, limits),
+        )
+    found = found.model_copy(update={"limits": tuple(limits)})
+    session.note("verify", found.model_dump(mode="json"))
+    for arm in arms.values():
+        arm.fresh()
+    return found
+
+
+def speculating(arm: Arm) -> bool | None:
+    """Whether a plan's arm means to guess; None where only its server knows."""
+    return arm.guesses if isinstance(arm, InProcessArm) else None
+
+
+def _prompts(session: Session) -> list[Item]:
+    """A few of every category, dev before test."""
+    by_category: dict[str, list[Item]] = {}
+    for item in (*session.items.dev, *session.items.test):
+        by_category.setdefault(item.category, []).append(item)
+    found: list[Item] = []
+    while len(found) < MOST_PROMPTS and any(by_category.values()):
+        found += [left.pop(0) for left in by_category.values() if left]
+    return found[:MOST_PROMPTS]
+
+
+def _texts(
+    session: Session, items: list[Item], wanted: list[SameText], tick: Tick, limits: list[str]
+) -> list[TextCheck]:
+    if not wanted:
+        return []
+    n_tokens, seed = max(c.min_tokens for c in wanted), session.plan.design.seed
+    base = session.arms[BASELINE]
+    others = [arm for name, arm in session.arms.items() if name != BASELINE]
+    if isinstance(base, LocalArm):
+        here = [arm for arm in others if isinstance(arm, LocalArm)]
+        for arm in others:
+            if not isinstance(arm, LocalArm):
+                limits.append(f"texts of {arm.name} were not compared with another process's")
+        return texts.compare(base, here, items, n_tokens=n_tokens, seed=seed, tick=tick)
+    if isinstance(base, RemoteArm):
+        remote = [arm for arm in others if isinstance(arm, RemoteArm)]
+        return wire.compare(base, remote, items, n_tokens=n_tokens, tick=tick, limits=limits)
+    return []
+
+
+def _law(criteria: Seq[Criterion], tick: Tick) -> LawWalk | None:
+    if not any(isinstance(c, ExactLaw) for c in criteria):
+        return None
+    tick(0, "every path of the real round")
+    return enumerate_law()
+
+
+def _laws(session: Session, items: list[Item], tick: Tick) -> dict[str, tuple[LawCheck, ...]]:
+    if not any(isinstance(c, SameLaw) for c in session.plan.criteria):
+        return {}
+    return sampled_laws(session.arms, session.plan, items, tick)
+
+
+def _contract(
+    session: Session, tick: Tick, limits: list[str]
+) -> dict[str, tuple[ContractCheck, ...]]:
+    found: dict[str, tuple[ContractCheck, ...]] = {}
+    for criterion in session.plan.criteria:
+        if not isinstance(criterion, Contract) or criterion.arm in found:
+            continue
+        name, arm = criterion.arm, session.arms[criterion.arm]
+        if not isinstance(arm, RemoteArm):
+            limits.append(f"contract: {name} is in this process, and serves no HTTP")
+            continue
+        asked = session.plan.arms[name]
+        variable = asked.api_key_env if isinstance(asked, EndpointArm) else None
+        key = environment_key(variable, session.shell.tools.environ)
+        found[name] = tuple(contract.check(arm, key=key, tick=tick))
+    return found
