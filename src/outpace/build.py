@@ -6,8 +6,7 @@
 import logging
 import os
 import time
-from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from outpace.control.cost import CostTable
 from outpace.control.limits import OFF, Control, FixedControl, Limits
 from outpace.control.profile import Shape, profile
 from outpace.core.score import Runtime
-from outpace.drafters.registry import Context, Loaded, check_name, make
+from outpace.drafters.registry import Context, Loaded, check_name, hidden_layers, make
 from outpace.errors import ConfigError, ModelUnsupported
 from outpace.models.catalog import AcceptTerms
 from outpace.models.fetch import Progress
@@ -29,6 +28,7 @@ from outpace.models.resolve import resolve
 from outpace.models.weights import open_weights
 from outpace.text.template import ChatTemplate
 from outpace.text.tokenizer import Tokenizer
+from outpace.text.vocabulary import Vocabulary
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ class RuntimeChoice:
     """How to run weights: which runtime, weight format, device and CPU threads.
 
     "auto" decides; threads None = all this process may use. weights: fp32, bf16, q8 or q4 for
-    native; float32, bfloat16 or float16 for transformers.
+    native; float32, bfloat16 or float16 for transformers. hidden_layers: residual streams that the
+    native runtime returns, after that many layers.
 
     Raises:
         ConfigError: no such runtime, or an impossible number of threads.
@@ -53,6 +54,7 @@ class RuntimeChoice:
     weights: str = "auto"
     device: str = "auto"
     threads: int | None = None
+    hidden_layers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
@@ -93,9 +95,12 @@ def load(
     )
     files = opener.files(ref)
     tokenizer = open_tokenizer(files)
-    runtime = opener.runtime(files, tokenizer)
+    runtime = opener.for_drafter(drafter, files).runtime(files, tokenizer)
     context = Context(
-        target=runtime.traits, vocabulary=vocabulary(tokenizer, runtime), load=cache(opener.draft)
+        target=runtime.traits,
+        vocabulary=Vocabulary(tokenizer, runtime.traits.vocab_size),
+        load=cache(opener.draft),
+        compile_head=getattr(runtime, "compile_head", None),
     )
     return Model(
         name=files.name,
@@ -134,7 +139,9 @@ def wrap(
         choice=RuntimeChoice(runtime="transformers"), cache_dir=default_cache_dir(os.environ)
     )
     context = Context(
-        target=runtime.traits, vocabulary=vocabulary(own, runtime), load=cache(opener.draft)
+        target=runtime.traits,
+        vocabulary=Vocabulary(own, runtime.traits.vocab_size),
+        load=cache(opener.draft),
     )
     return Model(
         name=name,
@@ -185,28 +192,6 @@ def template_of(tokenizer: Tokenizer) -> ChatTemplate | None:
     )
 
 
-def vocabulary(tokenizer: Tokenizer, runtime: Runtime) -> Seq[bytes]:
-    """The bytes of each of the model's token ids, padding ids included."""
-    return _Vocabulary(tokenizer, runtime.traits.vocab_size)
-
-
-class _Vocabulary(Seq[bytes]):
-    """Spelled only when read: most drafters never do."""
-
-    def __init__(self, tokenizer: Tokenizer, size: int) -> None:
-        self._tokenizer, self._size = tokenizer, size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, index: Any) -> Any:  # the two overloads of Sequence
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._size))]
-        if not 0 <= index < self._size:
-            raise IndexError(index)
-        return self._tokenizer.token_bytes(index)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
     """Opens models the way one `load` was asked to: targets, and drafts beside them."""
@@ -224,6 +209,12 @@ class Opener:
             progress=self.progress,
             accept_terms=self.accept_terms,
         )
+
+    def for_drafter(self, drafter: str, files: ModelFiles) -> "Opener":
+        """The same, but that targets return the hidden states this drafter reads."""
+        digest = target_digest(files, cache_dir=self.cache_dir)
+        layers = self.choice.hidden_layers or hidden_layers(drafter, digest)
+        return replace(self, choice=replace(self.choice, hidden_layers=layers))
 
     def runtime(self, files: ModelFiles, tokenizer: Tokenizer) -> Runtime:
         """Native where it can, else transformers, saying why.
@@ -253,7 +244,7 @@ class Opener:
         files = self.files(ref)
         tokenizer = open_tokenizer(files)
         runtime = self.runtime(files, tokenizer)
-        return Loaded(runtime=runtime, vocabulary=vocabulary(tokenizer, runtime))
+        return Loaded(runtime=runtime, vocabulary=Vocabulary(tokenizer, runtime.traits.vocab_size))
 
     def _native(self, files: ModelFiles, tokenizer: Tokenizer) -> Runtime:
         from outpace.runtimes.native.load import Wish, load_decoder
@@ -262,7 +253,10 @@ class Opener:
         loaded = load_decoder(
             files,
             Wish(
-                weights=self.choice.weights, device=self.choice.device, threads=self.choice.threads
+                weights=self.choice.weights,
+                device=self.choice.device,
+                threads=self.choice.threads,
+                hidden_layers=self.choice.hidden_layers,
             ),
         )
         _LOG.info("%s: %s", files.name, loaded.description)

@@ -9,6 +9,7 @@
     │   ├── OfflineError       nothing answered; what was tried is named
     │   ├── DiskSpaceError     too little room, in bytes
     │   ├── MemoryShort        too little memory, in bytes, found before loading
+    │   ├── HeadMismatch       a trained drafter that belongs to other weights
     │   └── CapabilityError    this runtime cannot do what was asked
     ├── RequestError           the caller: one request is wrong, others go on
     │   └── PromptTooLong      more tokens than the model reads
@@ -64,6 +65,10 @@ class MemoryShort(ConfigError):
         super().__init__(message)
         self.needed_bytes = needed_bytes
         self.free_bytes = free_bytes
+
+
+class HeadMismatch(ConfigError):
+    """A trained drafter meets a target it was not trained for, or none comes for this one."""
 
 
 class CapabilityError(ConfigError):

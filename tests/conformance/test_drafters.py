@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from drafters.head.tiny import Shown, shows_hidden, tiny_folder
 from outpace.core.coins import Purpose, SeededCoins
 from outpace.core.draft import Ask, Draft, Drafter, Seen, Style
 from outpace.core.repeat import Turn, one_round
@@ -34,7 +35,8 @@ class Trial:
 
     spec: its name for the registry. draws: whether it may answer drawn styles with drawn guesses.
     For model drafters, table and words: the model and its vocabulary; context_tokens, max_tokens:
-    its longest text, and all that its memory holds.
+    its longest text, and all that its memory holds. hidden: whether it reads hidden states, which
+    a table has none of, so that they are made up.
     """
 
     spec: str
@@ -43,15 +45,18 @@ class Trial:
     words: Seq[bytes] = field(default_factory=lambda: WORDS)
     context_tokens: int = 4096
     max_tokens: int | None = None
+    hidden: bool = False
 
     def make(self) -> Drafter:
+        traits = TableRuntime(TARGET, vocab_size=V).traits
         context = registry.Context(
-            target=TableRuntime(TARGET, vocab_size=V).traits,
+            target=shows_hidden(traits) if self.hidden else traits,
             vocabulary=WORDS,
             load=lambda _: registry.Loaded(runtime=self.runtime(), vocabulary=self.words),
             peek=lambda ask, path: TARGET((*ask.tokens, *path)),
         )
-        return registry.make(self.spec, context)
+        drafter = registry.make(self.spec, context)
+        return Shown(drafter) if self.hidden else drafter
 
     def runtime(self) -> TableRuntime:
         return TableRuntime(
@@ -86,6 +91,9 @@ TRIALS = {
     "model, short context": Trial(spec="model:short", draws=True, context_tokens=40),
     "model, little memory": Trial(spec="model:poor", draws=True, max_tokens=48),
     "mix with a model": Trial(spec="mix:lookup+model:cousin", table=COUSIN, draws=True),
+    "head": Trial(spec=f"head:{tiny_folder()}", hidden=True),
+    "head, drawing": Trial(spec=f"head:{tiny_folder()}:draw", draws=True, hidden=True),
+    "mix with a head": Trial(spec=f"mix:lookup+head:{tiny_folder()}", hidden=True),
     "synthetic": Trial(spec="synthetic:alpha=0.6", draws=True),
 }
 EVERY = pytest.mark.parametrize("trial", TRIALS.values(), ids=TRIALS.keys())

@@ -8,6 +8,7 @@ it is asked for.
     none                  guess nothing
     lookup                continuations of earlier occurrences in this text
     suffix                continuations by frequency, in this text and in earlier answers
+    head, head:PATH       a trained head: the one that comes for these weights, or a folder's
     auto                  the best of what needs no second model: mix:lookup+suffix
     mix:A+B               several drafters, by measured record
     model:REF             a smaller model: a name, directory, GGUF file or hub id
@@ -27,12 +28,14 @@ from outpace.core.score import Runtime, Traits
 from outpace.errors import ConfigError
 
 if TYPE_CHECKING:
+    from outpace.drafters.head.factory import CompileHead
     from outpace.drafters.synthetic import Peek
 
 DRAFTERS: dict[str, str] = {
     "none": "outpace.drafters.registry:none",
     "lookup": "outpace.drafters.registry:lookup",
     "suffix": "outpace.drafters.registry:suffix",
+    "head": "outpace.drafters.head.factory:head",
     "mix": "outpace.drafters.registry:mix",
     "auto": "outpace.drafters.registry:auto",
     "model": "outpace.drafters.registry:model",
@@ -55,13 +58,15 @@ class Context:
     """What factories may need to know; drafters themselves never load or configure anything.
 
     target, vocabulary: the model guessed for, and the bytes of each of its token ids. load: opens
-    a model by reference. peek: what synthetic drafters may see of the target; None refuses them,
-    so that only tests and evaluations that pass it can have one.
+    a model by reference. compile_head: runs a head's matrices faster than Python can (see
+    `drafters/head/steps.py`). peek: what synthetic drafters may see of the target; None refuses
+    them, so that only tests and evaluations that pass it can have one.
     """
 
     target: Traits | None = None
     vocabulary: Seq[bytes] | None = None
     load: Callable[[str], Loaded] | None = None
+    compile_head: "CompileHead | None" = None
     peek: "Peek | None" = None
 
 
@@ -90,6 +95,25 @@ def check_name(spec: str) -> None:
         ConfigError: as `make` would, for the name alone.
     """
     _factory(spec.strip().partition(":")[0])
+
+
+def hidden_layers(spec: str, digest: str) -> tuple[int, ...]:
+    """Layers of the target whose hidden states a drafter reads; the target is opened with them.
+
+    digest: of the target's weights.
+
+    Raises:
+        ConfigError: a head that cannot be read, or two that read different layers.
+    """
+    from outpace.drafters.head.factory import layers
+
+    name, _, argument = spec.strip().partition(":")
+    if name != "mix":
+        return layers(argument, digest) if name == "head" else ()
+    found = {taps for part in argument.split("+") if (taps := hidden_layers(part, digest))}
+    if len(found) > 1:
+        raise ConfigError(f"the heads of {spec!r} read different layers: {sorted(found)}; use one")
+    return found.pop() if found else ()
 
 
 def _factory(name: str) -> Factory:

@@ -4,6 +4,7 @@ The kernels know matrices and rotations; this knows roles and formats. GGUF bloc
 lie in the file (rows of q and k reordered, never values), plain weights are rounded once.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from outpace.runtimes.native.kernels import (
 )
 from outpace.runtimes.native.kernels import Format as Held
 from outpace.runtimes.native.kernels import ModelSpec as KernelSpec
+from outpace.runtimes.native.kernels.head import Blocks, KernelHead
 from outpace.runtimes.native.spec.model import ModelSpec, Rope
 from outpace.runtimes.native.spec.names import Names, Role
 
@@ -76,9 +78,24 @@ class CompiledDecoder(KernelDecoder):
             taps=hidden_layers,
         )
         self.weight_bytes = sum(matrix.n_bytes for matrix in packer.matrices)
+        self._heads: list[KernelHead] = []
+
+    def compile_head(
+        self, matrices: Mapping[str, Blocks], ids_D: NDArray[np.int32], *, n_taps: int, eps: float
+    ) -> KernelHead:
+        """A drafting head on this decoder's threads, closed with it.
+
+        Raises:
+            ModelUnsupported: sizes that do not fit together.
+        """
+        head = KernelHead(self, matrices, ids_D, n_taps=n_taps, eps=eps)
+        self._heads.append(head)
+        return head
 
     def close(self) -> None:
         """Free threads, pools and weights. Twice is once."""
+        for head in self._heads:
+            head.close()
         super().close()
         for matrix in self._packer.matrices:
             matrix.close()

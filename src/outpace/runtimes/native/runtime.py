@@ -96,6 +96,8 @@ class NativeRuntime:
         self._index = PrefixIndex(self._pool)
         self._root = self._index.root(digest) if reuse_beginnings else None
         self._open: dict[int, _Open] = {}
+        # Runs a drafting head on the decoder's threads; None where it cannot.
+        self.compile_head = getattr(decoder, "compile_head", None)
 
     def open(self, key: int, tokens: Seq[int]) -> int:
         if key in self._open:

@@ -56,7 +56,7 @@ def test_products_are_those_of_rounded_rows(source: GGML, path: str, fine: bool)
     x = RNG.standard_normal((7, 256)).astype(np.float32) * 3
     got = np.empty((7, 40), np.float32)
     decoder = KernelDecoder(build(LLAMA), n_pages=1, page_size=16, n_threads=1, path=path)
-    handle = ctypes.c_void_p(decoder._open.value)
+    handle = ctypes.c_void_p(decoder.handle.value)
     assert not library().outpace_engine_matmul(
         handle, matrix.handle, x.ctypes.data, 7, int(fine), got.ctypes.data
     )

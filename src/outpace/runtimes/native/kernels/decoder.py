@@ -86,11 +86,12 @@ class KernelDecoder:
     @property
     def path(self) -> str:
         """The instruction-set path in use."""
-        text: bytes = library().outpace_engine_path(self._open)
+        text: bytes = library().outpace_engine_path(self.handle)
         return text.decode()
 
     @property
-    def _open(self) -> c_void_p:
+    def handle(self) -> c_void_p:
+        """The address the C side knows this decoder by."""
         if not self._handle:
             raise ContractError("this decoder is closed")
         return self._handle
@@ -133,7 +134,7 @@ class KernelDecoder:
             raise ContractError(f"{len(src)} slots cannot be copied to {len(dst)}")
         k, v = self._k_pool.ctypes.data, self._v_pool.ctypes.data
         if library().outpace_engine_kv_copy(
-            self._open, k, v, self.n_pages, src.ctypes.data, dst.ctypes.data, len(src)
+            self.handle, k, v, self.n_pages, src.ctypes.data, dst.ctypes.data, len(src)
         ):
             raise ContractError(f"cannot copy: {last_error()}")
 
@@ -144,7 +145,7 @@ class KernelDecoder:
         k, v = np.empty(shape, np.float32), np.empty(shape, np.float32)
         pools = (self._k_pool.ctypes.data, self._v_pool.ctypes.data)
         if library().outpace_engine_kv_read(
-            *(self._open, *pools, self.n_pages, layer),
+            *(self.handle, *pools, self.n_pages, layer),
             *(at.ctypes.data, len(at), k.ctypes.data, v.ctypes.data),
         ):
             raise ContractError(f"cannot read: {last_error()}")
@@ -152,12 +153,12 @@ class KernelDecoder:
 
     def set_threads(self, n_threads: int) -> None:
         """Use this many threads from the next pass on; results do not change."""
-        if library().outpace_engine_threads(self._open, n_threads):
+        if library().outpace_engine_threads(self.handle, n_threads):
             raise CapabilityError(last_error())
 
     def read_weights_s(self) -> float:
         """Seconds to read all packed weights once: the floor of any pass."""
-        seconds: float = library().outpace_engine_read_weights(self._open)
+        seconds: float = library().outpace_engine_read_weights(self.handle)
         return seconds
 
     def close(self) -> None:
@@ -207,7 +208,7 @@ class KernelDecoder:
             profile=None if profile is None else profile.ctypes.data,
             **{name: a.ctypes.data for name, a in kept.items()},
         )
-        if library().outpace_engine_pass(self._open, ctypes.byref(request)):
+        if library().outpace_engine_pass(self.handle, ctypes.byref(request)):
             raise ContractError(f"the kernels refuse the pass: {last_error()}")
         if hidden is None:
             return None

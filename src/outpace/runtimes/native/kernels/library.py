@@ -7,7 +7,13 @@ from functools import cache
 from pathlib import Path
 
 from outpace.errors import CapabilityError
-from outpace.runtimes.native.kernels.structs import ABI_VERSION, ModelStruct, PassStruct
+from outpace.runtimes.native.kernels.structs import (
+    ABI_VERSION,
+    GrowthStruct,
+    HeadStruct,
+    ModelStruct,
+    PassStruct,
+)
 
 _FOLDER = Path(__file__).parent
 _REASON = _FOLDER / "not_built.txt"  # written by setup.py when compiling failed
@@ -41,6 +47,10 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_int32, c_int32, c_void_p),
     ),
+    "outpace_head_create": (c_int32, (POINTER(HeadStruct), _OUT)),
+    "outpace_head_free": (None, (c_void_p,)),
+    "outpace_head_grow": (c_int32, (c_void_p, c_void_p, POINTER(GrowthStruct))),
+    "outpace_head_rows": (c_int32, (c_void_p, c_void_p, c_int32, c_int32, *(c_void_p,) * 4)),
 }
 
 

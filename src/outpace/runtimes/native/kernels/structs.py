@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import POINTER, c_float, c_int32, c_int64, c_void_p
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 PHASES = (
     *("embed", "norm", "qkv", "place", "attend", "round", "o", "norm_ffn", "gate", "down", "head"),
 )
@@ -79,6 +79,40 @@ class PassStruct(ctypes.Structure):
             for name in (
                 *("asked", "logits", "best_ids", "best_logits", "top_ids", "top_logits"),
                 *("taps", "hidden", "profile"),
+            )
+        ],
+    )
+
+
+class HeadStruct(ctypes.Structure):
+    """OutpaceHead."""
+
+    _fields_ = (
+        *[
+            (name, c_int32)
+            for name in ("hidden", "n_taps", "embed_width", "inner", "root_inner", "draft")
+        ],
+        ("eps", c_float),
+        *[
+            (name, c_void_p)
+            for name in (
+                *("embed", "root", "root_gate", "root_up", "root_down"),
+                *("step", "gate", "up", "down", "out"),
+            )
+        ],
+    )
+
+
+class GrowthStruct(ctypes.Structure):
+    """OutpaceGrowth."""
+
+    _fields_ = (
+        *[(name, c_int32) for name in ("n_trees", "n_children", "stride")],
+        *[
+            (name, c_void_p)
+            for name in (
+                *("hidden", "tokens", "max_nodes", "max_depths", "widths", "worths"),
+                *("sharpness", "ids", "n_found", "guesses", "parents", "chances"),
             )
         ],
     )

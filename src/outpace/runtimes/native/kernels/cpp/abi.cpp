@@ -23,17 +23,6 @@ Job job_of(OutpaceEngine &e, const OutpacePass *pass, const Plan *plan) {
   return Job{&e.model, pass, plan, &e.workspace.work, e.shape, e.pool.get(), e.pool->size()};
 }
 
-// After a fork the pool's threads, and perhaps the owner of the lock, are gone: start anew.
-void survive_fork(OutpaceEngine &e) {
-  if (e.process == (int64_t)getpid()) return;
-  const int n = e.pool->size();
-  e.pool.release()->abandon();
-  e.lock.release();
-  e.lock = std::make_unique<std::mutex>();
-  e.pool = std::make_unique<Pool>(n);
-  e.process = (int64_t)getpid();
-}
-
 int32_t adopt(OutpaceEngine &e, const OutpaceModel &m) {
   e.model = m;
   e.layers.assign(m.layers, m.layers + m.n_layers);
@@ -87,6 +76,16 @@ double now_s() {
 
 }  // namespace
 
+void survive_fork(OutpaceEngine &e) {
+  if (e.process == (int64_t)getpid()) return;
+  const int n = e.pool->size();
+  e.pool.release()->abandon();
+  e.lock.release();
+  e.lock = std::make_unique<std::mutex>();
+  e.pool = std::make_unique<Pool>(n);
+  e.process = (int64_t)getpid();
+}
+
 int32_t fail(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -100,7 +99,7 @@ int32_t fail(const char *format, ...) {
 using namespace outpace;
 
 OUTPACE_API const char *outpace_error(void) { return reason; }
-OUTPACE_API int32_t outpace_abi_version(void) { return 2; }
+OUTPACE_API int32_t outpace_abi_version(void) { return 3; }
 
 OUTPACE_API int32_t outpace_engine_create(const OutpaceModel *model, int32_t n_threads,
                                           const char *path, OutpaceEngine **out) try {

@@ -67,6 +67,32 @@ struct OutpacePass {
 // Kinds of phases, in order: embed, norm, qkv, place, attend, round, o, norm_ffn, gate, down, head.
 #define OUTPACE_PHASES 11
 
+// A drafting head, from hidden states of the model to guesses; matrices are [outputs, inputs].
+struct OutpaceHead {
+  int32_t hidden, n_taps, embed_width, inner, root_inner, draft;
+  float eps;
+  const OutpaceMatrix *embed;                                   // [tokens of the model, embed_width]
+  const OutpaceMatrix *root, *root_gate, *root_up, *root_down;  // from n_taps streams
+  const OutpaceMatrix *step, *gate, *up, *down;                 // from the state above
+  const OutpaceMatrix *out;                                     // [draft, hidden]
+};
+struct OutpaceHeadEngine;  // a head and its workspace
+
+// Trees to be grown together, best first by the product of the head's probabilities.
+struct OutpaceGrowth {
+  int32_t n_trees, n_children, stride;    // children looked at per node; nodes there is room for
+  const float *hidden;                    // [n_trees][n_taps][hidden]: the last computed row's
+  const int32_t *tokens;                  // [n_trees] the token after that row
+  const int32_t *max_nodes, *max_depths;  // [n_trees]
+  const int32_t *widths;                  // [n_trees] children of a node at most; 1: chains
+  const float *worths;                    // [n_trees] less likely paths are left out
+  const float *sharpness;                 // [n_trees] logits are multiplied by this
+  const int32_t *ids;                     // [draft] the model's token of each draft token
+  int32_t *n_found;                       // [n_trees]
+  int32_t *guesses, *parents;             // [n_trees][stride], parents first
+  float *chances;
+};
+
 // Everything returning int32_t: 0, or 1 and outpace_error() says why (per thread).
 OUTPACE_API const char *outpace_error(void);
 OUTPACE_API int32_t outpace_abi_version(void);
@@ -105,3 +131,13 @@ OUTPACE_API double outpace_engine_read_weights(OutpaceEngine *engine);
 OUTPACE_API int32_t outpace_engine_matmul(OutpaceEngine *engine, const OutpaceMatrix *matrix,
                                           const float *rows, int32_t n_rows, int32_t fine,
                                           float *out);
+// The head's matrices stay the caller's; it runs on the threads of an engine.
+OUTPACE_API int32_t outpace_head_create(const OutpaceHead *head, OutpaceHeadEngine **out);
+OUTPACE_API void outpace_head_free(OutpaceHeadEngine *head);
+OUTPACE_API int32_t outpace_head_grow(OutpaceEngine *engine, OutpaceHeadEngine *head,
+                                      const OutpaceGrowth *growth);
+// One step of each row: from [n_rows][n_taps][hidden] (roots) or [n_rows][hidden] to states
+// [n_rows][hidden] and logits [n_rows][draft].
+OUTPACE_API int32_t outpace_head_rows(OutpaceEngine *engine, OutpaceHeadEngine *head,
+                                      int32_t roots, int32_t n_rows, const float *from,
+                                      const int32_t *tokens, float *states, float *logits);

@@ -87,12 +87,15 @@ struct Job {
   int32_t n_threads;
 };
 
+struct HeadJob;  // head.h
+
 // One instruction set's kernels.
 struct Kernels {
   const char *name;
   void (*pass)(const Job &job, int thread);
   void (*product)(const Rows &x, const OutpaceMatrix &matrix, int32_t n_rows, bool fine,
                   float *out);
+  void (*head)(const HeadJob &job, int thread);
 };
 const Kernels *kernels_named(const char *name);  // null: unknown, or this processor lacks it
 

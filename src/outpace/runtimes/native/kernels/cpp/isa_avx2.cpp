@@ -4,9 +4,10 @@
 #include <stdint.h>
 
 #include "simd_avx2.h"
+#include "advance.h"
 #include "answer.h"
 
 namespace outpace {
 extern const Kernels kernels_avx2;
-const Kernels kernels_avx2 = {"avx2", run_pass, product_alone};
+const Kernels kernels_avx2 = {"avx2", run_pass, product_alone, run_head};
 }  // namespace outpace

@@ -4,9 +4,10 @@
 #include <stdint.h>
 #define OUTPACE_WIDE 1
 #include "simd_avx512.h"
+#include "advance.h"
 #include "answer.h"
 
 namespace outpace {
 extern const Kernels kernels_avx512;
-const Kernels kernels_avx512 = {"avx512", run_pass, product_alone};
+const Kernels kernels_avx512 = {"avx512", run_pass, product_alone, run_head};
 }  // namespace outpace

@@ -4,9 +4,10 @@
 #include <stdint.h>
 
 #include "simd_neon.h"
+#include "advance.h"
 #include "answer.h"
 
 namespace outpace {
 extern const Kernels kernels_neon;
-const Kernels kernels_neon = {"neon", run_pass, product_alone};
+const Kernels kernels_neon = {"neon", run_pass, product_alone, run_head};
 }  // namespace outpace

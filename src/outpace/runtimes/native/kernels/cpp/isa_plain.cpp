@@ -4,9 +4,10 @@
 #include <stdint.h>
 
 #include "simd_plain.h"
+#include "advance.h"
 #include "answer.h"
 
 namespace outpace {
 extern const Kernels kernels_plain;
-const Kernels kernels_plain = {"plain", run_pass, product_alone};
+const Kernels kernels_plain = {"plain", run_pass, product_alone, run_head};
 }  // namespace outpace

@@ -7,6 +7,8 @@
 #include "engine.h"
 #include "pool.h"
 
+struct OutpaceEngine;
+
 namespace outpace {
 
 // Float arrays copied into memory padded with zeros to a multiple of STEP.
@@ -60,6 +62,8 @@ class Workspace {
   Piece pieces_[N_PIECES];
 };
 
+// After a fork the pool's threads, and perhaps the owner of the lock, are gone: start anew.
+void survive_fork(OutpaceEngine &e);
 // Refuses, by name, what the kernels cannot run.
 int32_t check_model(const OutpaceModel &m);
 Shape shape_of(const OutpaceModel &m);

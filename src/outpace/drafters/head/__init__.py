@@ -1,0 +1,1 @@
+"""A drafter that learned: a small head on the target's own hidden states (`outpace train`)."""
