@@ -24,6 +24,7 @@ from outpace.cli.pull import pull
 from outpace.cli.replay import replay
 from outpace.cli.serve import serve
 from outpace.cli.terminal import say
+from outpace.cli.train import train
 from outpace.errors import (
     CapacityError,
     ConfigError,
@@ -40,7 +41,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Faster text from language models, without changing a single probability.",
 )
-for command in (generate, chat, serve, pull, batch, bench, replay, explain, check_endpoint, doctor):
+for command in (
+    *(generate, chat, serve, pull, train, batch, bench, replay, explain, check_endpoint, doctor),
+):
     app.command()(command)
 
 
