@@ -84,6 +84,7 @@ def test_acceptance_is_pooled_and_per_request() -> None:
     ])  # fmt: skip
     assert made is not None
     assert made.pooled.value == 10 / 4
+    assert made.per_request is not None
     assert made.per_request.value == (5 + 5 / 3) / 2
     assert (made.drafted, made.kept) == (12, 6)
     assert made.waste is not None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from outpace.errors import ConfigError
 
@@ -112,6 +112,32 @@ def replay(
         for row in rows
     )
     return Open(label=f"trace:{path.name}:{time_unit}/{time_scale:g}", arrivals=arrivals)
+
+
+def read_loads(
+    concurrency: str, rate: str | None, trace: Path | None, clock: tuple[str | None, float],
+    *, n: int, seed: int,
+) -> tuple[Load, ...]:  # fmt: skip
+    """What the command line asks for: a trace, else rates, else numbers of streams.
+
+    clock: the trace's unit and its seconds per second.
+    """
+    if trace is not None:
+        unit, scale = clock
+        if unit is None:
+            raise ConfigError("a trace needs --time-unit: datetime, s, ms, us or ns")
+        return (replay(trace, time_unit=cast("TimeUnit", unit), time_scale=scale, most=n),)
+    if rate is not None:
+        rates = _numbers(rate, "--rate")
+        return tuple(poisson(n, rate_per_s=per_s, seed=seed) for per_s in rates)
+    return tuple(Closed(streams=int(x)) for x in _numbers(concurrency, "--concurrency"))
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(x) if option == "--rate" else int(x) for x in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"{option} is {text!r}; allowed: numbers, such as 1,2,4") from None
 
 
 def by_length(arrivals: Seq[Arrival], lengths: Seq[int]) -> list[int]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -71,6 +71,29 @@ class Client(Protocol):
 
     def ask(self, messages: Messages, sampling: Sampling, *, want_text: bool = False) -> Answer:
         """Send one request and wait for all of its answer; errors are answers too."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A client whose server counts, for everybody it serves."""
+
+    def counted(self) -> Mapping[str, float] | None:
+        """`tokens`, `drafted` and `kept` so far, as far as they are told; None = nothing is."""
+
+
+def guessed_between(
+    before: Mapping[str, float] | None, after: Mapping[str, float] | None
+) -> Speculation | None:
+    """What was guessed meanwhile; counters that appear with the first guess began at 0."""
+    if before is None or after is None or not {"tokens", "drafted", "kept"} <= set(after):
+        return None
+    grown = {name: round(after[name] - before.get(name, 0.0)) for name in after}
+    return Speculation(
+        rounds=max(grown["tokens"] - grown["kept"], 0),
+        drafted=grown["drafted"],
+        kept=grown["kept"],
+        lengths=(),
+    )
 
 
 class InProcess:

@@ -81,7 +81,8 @@ class Request:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """A finished block. wall_s: from its start to its last answer. full_s: while no stream was
-    idle for want of work, 0 if that was never so; full_tokens: tokens that came in that time."""
+    idle for want of work, 0 if that was never so; full_tokens: tokens that came in that time.
+    speculation: what the server counted meanwhile, for everybody it served; None = not told."""
 
     block: BlockId
     attempt: int
@@ -89,6 +90,7 @@ class Block:
     full_s: float
     full_tokens: int
     requests: int
+    speculation: Speculation | None = None
 
 
 def request_of(
@@ -190,19 +192,23 @@ def _block_id(line: dict[str, Any]) -> BlockId:
 
 
 def _block(line: dict[str, Any]) -> Block:
-    block = _block_id(line)
-    return Block(block=block, **_without_head(line))
+    block, fields = _block_id(line), _without_head(line)
+    return Block(block=block, speculation=_speculation(fields.pop("speculation", None)), **fields)
 
 
 def _request(line: dict[str, Any]) -> Request:
     block, fields = _block_id(line), _without_head(line)
-    said = fields.pop("speculation")
-    if said is not None:
-        lengths: Seq[Seq[int]] = said.pop("lengths")
-        said = Speculation(lengths=tuple((d, k, n) for d, k, n in lengths), **said)
+    said = _speculation(fields.pop("speculation"))
     for name in ("chunks_s", "chunk_tokens"):
         fields[name] = tuple(fields[name])
     return Request(block=block, speculation=said, **fields)
+
+
+def _speculation(said: dict[str, Any] | None) -> Speculation | None:
+    if said is None:
+        return None
+    lengths: Seq[Seq[int]] = said.pop("lengths")
+    return Speculation(lengths=tuple((d, k, n) for d, k, n in lengths), **said)
 
 
 def _without_head(line: dict[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,13 @@ remembers answers would know the second by heart; `Plan.repeats_items` says wher
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from outpace.bench.arrivals import Closed, Load, Open, by_length
-from outpace.bench.client import Answer, Client
+from outpace.bench.client import Answer, Client, Counting, guessed_between
 from outpace.bench.record import Block, BlockId, Request, request_of, to_line
 from outpace.bench.workload import Item, Workload
 from outpace.control.limits import Limits, parse_speculation
@@ -182,11 +182,13 @@ class _Work:
         self._failure: BaseException | None = None
         self._requests: list[Request] = []
         self._began_s = 0.0
+        self._counted: Mapping[str, float] | None = None
         self._drained_s: float | None = None
         self._jobs = iter(self._all_jobs())
 
     def run(self) -> Block:
         """Ask everything; returns when the last answer is written."""
+        self._counted = self._count()
         self._began_s = time.perf_counter()
         threads: list[threading.Thread] = []
         if isinstance(self._load, Closed):
@@ -279,7 +281,11 @@ class _Work:
             full_s=round(full_s, 6),
             full_tokens=_tokens_until(self._requests, full_s),
             requests=len(self._requests),
+            speculation=guessed_between(self._counted, self._count()),
         )
+
+    def _count(self) -> Mapping[str, float] | None:
+        return self._client.counted() if isinstance(self._client, Counting) else None
 
 
 def _tokens_until(requests: Seq[Request], at_s: float) -> int:

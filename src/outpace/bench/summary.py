@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from outpace.bench.comparison import Comparison, Side, compare, speed_of
 from outpace.bench.record import Block, Records, Request
+from outpace.errors import ConfigError
 from outpace.stats import Estimate, mean_t, quantile, ratio_of_totals
 
 QUANTILES = (0.5, 0.9, 0.99)
@@ -42,6 +43,25 @@ class Objectives:
         return all(limit is None or value <= limit for value, limit in pairs)
 
 
+def parse_objectives(text: str) -> Objectives:
+    """`ttft:500 tpot:60 e2el:8000`, in milliseconds.
+
+    Raises:
+        ConfigError: another name, or no number.
+    """
+    limits: dict[str, float] = {}
+    for part in text.replace(",", " ").split():
+        name, _, number = part.partition(":")
+        try:
+            limit_s = float(number) / 1e3
+        except ValueError:
+            limit_s = -1.0
+        if name not in ("ttft", "tpot", "e2el") or not 0 < limit_s < float("inf"):
+            raise ConfigError(f"objective {part!r}; allowed: ttft:MS, tpot:MS, e2el:MS")
+        limits[f"{name}_s"] = limit_s
+    return Objectives(**limits)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """A time over requests, in seconds: mean with its interval, and quantiles by their name."""
@@ -62,10 +82,13 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """How guesses fared. pooled: over all passes; per_request: the mean of requests."""
+    """How guesses fared. pooled: over all passes; per_request: the mean of requests.
+
+    Where only the server's counters told, pooled is over blocks, and per_request None.
+    """
 
     pooled: Estimate
-    per_request: Estimate
+    per_request: Estimate | None
     positions: tuple[Position, ...]
     drafted: int
     kept: int
@@ -138,16 +161,21 @@ def summarise(
     return Summary(cells=tuple(cells), comparisons=tuple(comparisons), notes=tuple(all_notes))
 
 
-def acceptance(requests: Seq[Request]) -> Acceptance | None:
-    """How guesses fared; None where nobody said, or there was no pass."""
-    said = [r.speculation for r in requests if r.speculation is not None and r.speculation.rounds]
+def acceptance(requests: Seq[Request], blocks: Seq[Block] = ()) -> Acceptance | None:
+    """How guesses fared: by the answers, else by what the server counted in their blocks.
+
+    None where nobody said, or there was no pass.
+    """
+    by_answers = [r.speculation for r in requests if r.speculation and r.speculation.rounds]
+    by_blocks = [b.speculation for b in blocks if b.speculation and b.speculation.rounds]
+    said = by_answers or by_blocks
     if not said:
         return None
     rounds = [float(s.rounds) for s in said]
     tokens = [float(s.rounds + s.kept) for s in said]
     pooled = ratio_of_totals(tokens, rounds)
-    mean = mean_t([t / n for t, n in zip(tokens, rounds, strict=True)])
-    if pooled is None or mean is None:
+    mean = mean_t([t / n for t, n in zip(tokens, rounds, strict=True)]) if by_answers else None
+    if pooled is None:
         return None
     lengths: dict[tuple[int, int], int] = {}
     for s in said:
@@ -209,7 +237,7 @@ def _cell(
         tpot_s=_spread([r.tpot_s for r in good]),
         itl_s=_spread([gap for r in good for gap in r.itl_s]),
         e2el_s=_spread([r.e2el_s for r in good]),
-        acceptance=acceptance(good),
+        acceptance=acceptance(good, blocks),
     )
 
 

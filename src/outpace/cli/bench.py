@@ -5,11 +5,11 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,6 @@ from outpace.cli.options import (
     DEFAULT_MODEL,
     DeviceOption,
     LoadOptions,
-    ModelOption,
     RuntimeOption,
     TemperatureOption,
     ThreadsOption,
@@ -29,24 +28,37 @@ from outpace.cli.terminal import print_json, say
 from outpace.errors import ConfigError
 
 if TYPE_CHECKING:
-    from outpace.api import Model
-    from outpace.bench.arrivals import Load, TimeUnit
-    from outpace.bench.client import Client
+    from outpace.bench.arrivals import Load
     from outpace.bench.record import Records
-    from outpace.bench.run import Arm, Plan, Step
+    from outpace.bench.run import Plan, Step
+    from outpace.bench.subject import Subject
     from outpace.bench.summary import Objectives
 
 RECORDS = "records.jsonl"
 
+_MODEL = (
+    "Catalog name, directory, GGUF file or hub id; with --base-url, the endpoint's name for it."
+)
+_ARMS = (
+    "Drafters, with @off or @fixed:N if wanted; the first is the base (none,auto). Of an endpoint: "
+    "as-is, or off, auto, fixed:N."
+)
+SubjectOption = Annotated[str | None, typer.Option("--model", "-m", help=_MODEL)]
+ArmsOption = Annotated[str | None, typer.Option(help=_ARMS)]
+
 
 def bench(
-    model: ModelOption = DEFAULT_MODEL,
+    model: SubjectOption = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="An OpenAI-compatible endpoint, in place of a model here.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Environment variable with the endpoint's key.")
+    ] = None,
     prompts: Annotated[
         Path | None, typer.Option(help="JSONL with prompt, messages, turns or conversations.")
     ] = None,
-    arms: Annotated[
-        str, typer.Option(help="Drafters, with @off or @fixed:N if wanted; the first is the base.")
-    ] = "none,auto",
+    arms: ArmsOption = None,
     concurrency: Annotated[str, typer.Option("--concurrency", "-c", help="Streams.")] = "1",
     rate: Annotated[
         str | None, typer.Option(help="Requests per second arriving by chance; replaces -c.")
@@ -77,15 +89,18 @@ def bench(
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> int:
-    """Measure arms that differ in speculation only, taking turns on one loaded model."""
+    """Measure arms that differ in speculation only, taking turns on one model or endpoint."""
+    from outpace.bench.arrivals import read_loads
     from outpace.bench.run import Plan, parse_arms
+    from outpace.bench.subject import AS_IS, parse_settings
+    from outpace.bench.summary import parse_objectives
     from outpace.bench.workload import BUILT_IN, read_workload
     from outpace.core.sampling import Sampling
 
     objectives = parse_objectives(slo)
     plan = Plan(
-        arms=parse_arms(arms),
-        loads=_loads(concurrency, rate, trace, (time_unit, time_scale), n=requests, seed=seed),
+        arms=parse_settings(arms or AS_IS) if base_url else parse_arms(arms or "none,auto"),
+        loads=read_loads(concurrency, rate, trace, (time_unit, time_scale), n=requests, seed=seed),
         workload=read_workload(prompts or BUILT_IN),
         sampling=Sampling(temperature=temperature, max_tokens=max_tokens, ignore_eos=ignore_eos),
         requests=requests,
@@ -95,21 +110,55 @@ def bench(
     )
     folder = out or Path(f"outpace-bench-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     options = LoadOptions(
-        model=model, drafter="none", runtime=runtime, weights=weights, device=device,
-        threads=threads,
+        model=model or DEFAULT_MODEL, drafter="none", runtime=runtime, weights=weights,
+        device=device, threads=threads,
     )  # fmt: skip
-    with open_model(options) as opened:
-        return _Bench(plan, opened, folder).run(objectives, as_json=as_json)
+    opened = (
+        _endpoint(base_url, plan, model=model, key=read_key(api_key_env))
+        if base_url
+        else _in_this_process(options, plan)
+    )
+    with opened as subject:
+        return _Bench(plan, subject, folder).run(objectives, as_json=as_json)
+
+
+@contextmanager
+def _in_this_process(options: LoadOptions, plan: "Plan") -> "Iterator[Subject]":
+    from outpace.bench.subject import InThisProcess
+
+    with open_model(options) as model:
+        yield InThisProcess(model, plan.arms)
+
+
+@contextmanager
+def _endpoint(url: str, plan: "Plan", *, model: str | None, key: str | None) -> "Iterator[Subject]":
+    from outpace.bench.http import OverHttp
+    from outpace.bench.subject import AtEndpoint
+
+    with closing(OverHttp(url, model=model, api_key=key)) as http:
+        yield AtEndpoint(http, plan.arms)
+
+
+def read_key(variable: str | None) -> str | None:
+    """A key from the environment.
+
+    Raises:
+        ConfigError: there is no such variable, or it is empty.
+    """
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise ConfigError(f"api_key_env names {variable}, which is not set; put the key into it")
+    return key
 
 
 class _Bench:
-    """One plan on one open model, its records in one folder."""
+    """One plan on what is measured, its records in one folder."""
 
-    def __init__(self, plan: "Plan", model: "Model", folder: Path) -> None:
-        self._plan, self._model, self._path = plan, model, folder / RECORDS
-        for arm in plan.arms:
-            model.engine_with(arm.drafter)  # a wrong name is found before anything is measured
-        self._facts = facts_of(plan, model)
+    def __init__(self, plan: "Plan", subject: "Subject", folder: Path) -> None:
+        self._plan, self._subject, self._path = plan, subject, folder / RECORDS
+        self._facts = facts_of(plan, subject)
         same = {k: v for k, v in self._facts.items() if k not in ("repeats", "started_at")}
         self._identity = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
         try:
@@ -124,7 +173,7 @@ class _Bench:
 
         interrupted = self._measure()
         records = read_records(self._path)
-        summary = summarise(records, objectives, _notes(self._plan))
+        summary = summarise(records, objectives, [*_notes(self._plan), *self._subject.notes()])
         if as_json:
             print_json({
                 "schema": 1, "records": str(self._path), "interrupted": interrupted,
@@ -148,7 +197,7 @@ class _Bench:
             attempt = old.last_attempt + 1 if old else 0
             with _progress(self._plan, n_done=len(done)) as tell:
                 try:
-                    run(self._plan, self._client, journal, tell, done=done, attempt=attempt)
+                    run(self._plan, self._subject.client, journal, tell, done=done, attempt=attempt)
                 except KeyboardInterrupt:
                     return True
         return False
@@ -167,59 +216,6 @@ class _Bench:
             )
         return old
 
-    @contextmanager
-    def _client(self, arm: "Arm") -> Iterator["Client"]:
-        from outpace.bench.client import InProcess
-        from outpace.engine.service import Service
-
-        with Service(self._model.engine_with(arm.drafter, arm.limits)) as service:
-            yield InProcess(self._model, service)
-
-
-def parse_objectives(text: str) -> "Objectives":
-    """`ttft:500 tpot:60 e2el:8000`, in milliseconds.
-
-    Raises:
-        ConfigError: another name, or no number.
-    """
-    from outpace.bench.summary import Objectives
-
-    limits: dict[str, float] = {}
-    for part in text.replace(",", " ").split():
-        name, _, number = part.partition(":")
-        try:
-            limit_s = float(number) / 1e3
-        except ValueError:
-            limit_s = -1.0
-        if name not in ("ttft", "tpot", "e2el") or not 0 < limit_s < float("inf"):
-            raise ConfigError(f"objective {part!r}; allowed: ttft:MS, tpot:MS, e2el:MS")
-        limits[f"{name}_s"] = limit_s
-    return Objectives(**limits)
-
-
-def _loads(
-    concurrency: str, rate: str | None, trace: Path | None, clock: tuple[str | None, float],
-    *, n: int, seed: int,
-) -> "tuple[Load, ...]":  # fmt: skip
-    from outpace.bench.arrivals import Closed, poisson, replay
-
-    if trace is not None:
-        unit, scale = clock
-        if unit is None:
-            raise ConfigError("a trace needs --time-unit: datetime, s, ms, us or ns")
-        return (replay(trace, time_unit=cast("TimeUnit", unit), time_scale=scale, most=n),)
-    if rate is not None:
-        rates = _numbers(rate, "--rate")
-        return tuple(poisson(n, rate_per_s=per_s, seed=seed) for per_s in rates)
-    return tuple(Closed(streams=int(x)) for x in _numbers(concurrency, "--concurrency"))
-
-
-def _numbers(text: str, option: str) -> list[float]:
-    try:
-        return [float(x) if option == "--rate" else int(x) for x in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"{option} is {text!r}; allowed: numbers, such as 1,2,4") from None
-
 
 def _notes(plan: "Plan") -> Iterator[str]:
     for load in plan.loads:
@@ -232,9 +228,8 @@ def _notes(plan: "Plan") -> Iterator[str]:
         yield "an odd number of repeats does not cancel a machine that slows down; use an even one"
 
 
-def facts_of(plan: "Plan", model: "Model") -> dict[str, object]:
+def facts_of(plan: "Plan", subject: "Subject") -> dict[str, object]:
     """What is measured, on what."""
-    traits = model.runtime.traits
     return {
         "arms": [arm.name for arm in plan.arms],
         "loads": [load.name for load in plan.loads],
@@ -245,9 +240,7 @@ def facts_of(plan: "Plan", model: "Model") -> dict[str, object]:
             "ignore_eos": plan.sampling.ignore_eos, "seed": plan.seed,
         },
         "requests": plan.requests, "repeats": plan.repeats, "warm_up": plan.warm_up,
-        "client": "in-process", "outpace": __version__,
-        "model": model.name, "runtime": traits.name, "digest": traits.digest,
-        "row_invariant": traits.row_invariant,
+        "outpace": __version__, **subject.facts(),
         "python": platform.python_version(), "machine": platform.platform(),
         "cores": os.cpu_count(),
         "started_at": datetime.now().astimezone().isoformat(timespec="seconds"),
