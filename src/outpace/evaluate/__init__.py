@@ -23,10 +23,9 @@ whether a phase may run, opens arms, runs the phase, appends its statement.
                Mapping[str, float] | None` reads what the server counted, and `OpenArm.facts ->
                Mapping[str, str]` goes into the lineage. In-process, managed, endpoint; one adapter
                per engine (outpace, vllm, sglang, llama.cpp) knows the names of its counters.
-    data/      `read_prompts(data, folder) -> tuple[Prompt, ...]` (a `bench.workload.Item` with
-               factors and a check), `split(prompts, split) -> mapping of part to prompts`,
-               `count(...) -> plan.lint.Counts`, `grade(check, text) -> measurement.Grade`, and the
-               prompts that are shipped.
+    data/      `load(data, sampling, count_tokens, folder=) -> Items` in three parts that a file's
+               growth does not change, `counts(items) -> plan.lint.Counts`, `grade(item, text) ->
+               measurement.Grade`, code in a sandbox, and the prompts that are shipped.
     measure/   `schedule(plan, prompts) -> blocks of asks` (pure: blocks, order, pairs), and
                `run(blocks, arms, journal, done, attempt)`, which writes a Measurement per answer
                and a Window per block; an interrupted pair is asked again under the next attempt.

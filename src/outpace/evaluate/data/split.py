@@ -1,10 +1,11 @@
 """Which part each item belongs to: drawn once, by hash, and kept as the file grows.
 
 Every item, in the order of its file, is thrown by sha256(salt, stratum, id) into dev, test or
-confirm. Two things correct the throw. Items alike, or of one conversation, follow the first of
-them. And where a stratum's part has got ahead of its share by more than one item, the part that
-lags most is taken instead: a big stick in place of luck (Soares and Wu 1983), so that small strata
-are in every part.
+confirm, with chances in proportion to what each part lacks of its share of the stratum, were it
+_SLACK larger than so far (an urn in the manner of Wei 1977). So small strata are in every part, no
+part gets ahead of its share by two items, and yet no place in a file belongs to a part: without
+the slack every fifth item would be a test item half as often as the others. Items alike, or of one
+conversation, are not thrown but follow the first of them.
 
 An item's part depends on the items before it and on nothing after: rows added at the end of a
 file move none of those before. Filters and limits come after the split and move none either.
@@ -20,7 +21,7 @@ from outpace.evaluate.data.alike import alike
 from outpace.evaluate.data.items import PARTS, Item, Part
 from outpace.evaluate.plan.data import Split
 
-_AHEAD = 1.0
+_SLACK = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,25 +71,15 @@ def _throw(
     salt: str, stratum: str, name: str, shares: Mapping[Part, float], placed: Mapping[Part, int]
 ) -> Part:
     """The part of an item that follows nobody."""
+    n = sum(placed.values()) + 1 + _SLACK
+    lacking = {part: max(0.0, n * shares[part] - placed[part]) for part in PARTS}
     said = "\x00".join((salt, stratum, name)).encode()
-    u = int.from_bytes(hashlib.sha256(said).digest()[:8]) / 2**64
-    thrown = _at(u, shares)
-    n = sum(placed.values()) + 1
-    ahead = {part: placed[part] - n * shares[part] for part in PARTS if shares[part]}
-    if ahead[thrown] + 1 > _AHEAD:
-        return min(ahead, key=lambda part: (ahead[part], PARTS.index(part)))
-    return thrown
-
-
-def _at(u: float, shares: Mapping[Part, float]) -> Part:
-    """The part whose share of the unit interval holds u."""
-    edge = 0.0
-    held = [part for part in PARTS if shares[part]]
-    for part in held:
-        edge += shares[part]
-        if u < edge:
+    u = int.from_bytes(hashlib.sha256(said).digest()[:8]) / 2**64 * sum(lacking.values())
+    for part, lacks in lacking.items():
+        u -= lacks
+        if u < 0:
             return part
-    return held[-1]
+    return max(lacking, key=lacking.__getitem__)  # the last crumb of rounding
 
 
 def _asked(item: Item) -> list[str]:
