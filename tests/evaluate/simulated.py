@@ -7,15 +7,25 @@ relation are those of a real decoder, and what the truth is stands in `Truth`.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 from pydantic import JsonValue
 
 from outpace.bench.client import Speculation
 from outpace.bench.record import Block, BlockId, Request
-from outpace.evaluate.ledger import Event, Kind, Statement
-from outpace.evaluate.measurement import Grade, Measurement, Measurements, Phase, Window
+from outpace.evaluate.ledger import Event, Kind, Ledger, Statement
+from outpace.evaluate.measurement import (
+    RECORDS,
+    Grade,
+    Measurement,
+    Measurements,
+    Phase,
+    Window,
+    to_line,
+)
 from outpace.evaluate.plan.document import Plan
+from outpace.journal import Journal
 
 CATEGORIES = ("chat", "code", "edit", "arithmetic", "translate")
 KEPT = {"chat": 0.45, "code": 0.65, "edit": 0.9, "arithmetic": 0.5, "translate": 0.35}
@@ -267,3 +277,48 @@ def failing(study: Study, *, control_works: bool = True) -> Iterator[str]:
                 arms={"baseline": plain, "candidate": candidate}, n_items=24, blocks=1,
             )  # fmt: skip
             yield variant
+
+
+WHAT_IF = ("drafter_removed", "wrong_drafter", "threads=1", "longer_context=1000")
+
+
+def complete(plan: Plan, truth: Truth | None = None, *, seed: int = 0) -> Study:
+    """A study with every phase done: what a report can show."""
+    study = Study(plan, truth or Truth(chunks=True), seed=seed)
+    study.verify()
+    study.measure("test")
+    list(failing(study))
+    plain, candidate = (study.arms()[name] for name in ("baseline", "candidate"))
+    for variant, other in zip(
+        WHAT_IF,
+        (plain, replace(candidate, kept=dict.fromkeys(CATEGORIES, 0.0)),
+         replace(candidate, pass_s=2 * candidate.pass_s), replace(candidate, overhead=0.12)),
+        strict=True,
+    ):  # fmt: skip
+        base = replace(plain, pass_s=other.pass_s)
+        arms = {"baseline": base, "candidate": other}
+        study.measure("what_if", variant=variant, prefix="test", arms=arms, n_items=24, blocks=1)
+    study.say("test", {
+        "requests": len(study.requests),
+        "recovery": {"arm": "candidate", "fall_back_s": 0.41, "return_s": 0.9, "switches": 2,
+                     "fall_back_tokens": 24, "return_tokens": 61, "found": "stopped and came back"},
+    })  # fmt: skip
+    study.say("confirm", event="opened")
+    study.measure("confirm")
+    study.say("confirm", {})
+    study.measure("load", load="server", n_items=120, rate_per_s=2.0, blocks=1)
+    study.say("load", {"valid": True})
+    return study
+
+
+def written(study: Study, folder: Path, text: str) -> Path:
+    """A study as its folder. text: of the plan."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.yaml").write_text(text, encoding="utf-8")
+    with Ledger(folder) as ledger:
+        for statement in study.statements:
+            ledger.append(statement)
+    with Journal(folder / RECORDS) as journal:
+        for at in study.order:
+            journal.append(to_line(study.requests[at] if at >= 0 else study.windows[-1 - at]))
+    return folder

@@ -25,8 +25,10 @@ def sure(alpha: float) -> str:
 
 
 def number(value: float) -> str:
-    """A ratio or share as it is read: three digits that matter."""
-    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+    """A ratio or share as it is read: three digits, those that are 0 too."""
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}" if abs(value) >= 1e-3 else f"{value:.3g}"
 
 
 def interval(low: float | None, high: float | None) -> str:

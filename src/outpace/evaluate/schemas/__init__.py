@@ -1,4 +1,4 @@
-"""The published shapes, as JSON Schema: plan, ledger entry, record.
+"""The published shapes, as JSON Schema: plan, ledger entry, record, report.
 
 They follow from the types: `python -m outpace.evaluate.schemas` writes the files anew after a
 change, and a test compares them.
@@ -16,10 +16,15 @@ def published() -> dict[str, str]:
     """File name -> content, as it must be."""
     from outpace.evaluate import ledger, measurement
     from outpace.evaluate.plan.document import Plan
+    from outpace.evaluate.report import shape
 
     made = {
         "plan": ("A plan of outpace evaluate", Plan.model_json_schema()),
         "ledger": ("A line of outpace evaluate's ledger", ledger.adapter().json_schema()),
+        "report": (
+            "A report of outpace evaluate",
+            shape.adapter().json_schema(mode="serialization"),
+        ),
         "record": ("A line of outpace evaluate's records", measurement.adapter().json_schema()),
     }
     return {f"{name}.schema.json": _text(title, schema) for name, (title, schema) in made.items()}

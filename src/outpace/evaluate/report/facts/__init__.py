@@ -1,0 +1,1 @@
+"""Sections of the report, each a pure function of a study that was read."""
