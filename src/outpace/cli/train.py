@@ -33,6 +33,7 @@ MinutesOption = Annotated[
     float, typer.Option(help="For everything; 0 = as long as it takes.", min=0)
 ]
 EpochsOption = Annotated[float, typer.Option(help="How often an answer is learned from.")]
+StepsOption = Annotated[int, typer.Option(help="Of training, in place of --epochs.", min=0)]
 ArchOption = Annotated[str, typer.Option(help="small, standard or large.")]
 FeatureOption = Annotated[float, typer.Option(help="Disk space for hidden states, in GB.")]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same corpus and training.", min=0)]
@@ -47,6 +48,7 @@ def train(
     tokens: TokensOption = 2_000_000,
     minutes: MinutesOption = 0.0,
     epochs: EpochsOption = 4.0,
+    steps: StepsOption = 0,
     arch: ArchOption = "standard",
     feature_gb: FeatureOption = 40.0,
     seed: SeedOption = 0,
@@ -66,7 +68,8 @@ def train(
         raise ConfigError(f"{out} holds a run; name another folder, or leave --no-resume out")
     known = [*read_prompts(BUILT_IN), *(read_prompts(exclude) if exclude else ())]
     plan = TrainPlan(
-        tokens=tokens, minutes=minutes, epochs=epochs, seed=seed, arch=arch,
+        tokens=tokens, minutes=minutes, epochs=epochs, steps=steps, seed=seed,
+        arch=arch,
         max_feature_bytes=int(feature_gb * 2**30),
         prompts=tuple(read_prompts(prompts)) if prompts else (),
         excluded=frozenset(prompt_hash(text) for text in known),

@@ -53,7 +53,8 @@ class Learning:
         """Train, judge, export; returns the evaluation."""
         learn, _ = divide(self.answers)
         network = self._network()
-        steps = int(self.place.noted().get("steps", 0)) or self._steps(network, learn)
+        steps = self.plan.steps or int(self.place.noted().get("steps", 0))
+        steps = steps or self._steps(network, learn)
         recipe = Recipe(steps=steps, seed=self.plan.seed, per_batch=self.plan.per_batch)
         trainer = Trainer(network, self.target, recipe)
         checkpoint = self.place.folder / "checkpoint.pt"

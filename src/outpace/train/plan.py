@@ -34,16 +34,19 @@ ARCHS: Mapping[str, Arch] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainPlan:
-    """What a run does. Everything but `minutes` and `max_feature_bytes` decides the result.
+    """What a run does. Everything but `minutes` and `max_feature_bytes` decides the
+    result; the corpus does not depend on how long is trained.
 
     tokens: of the corpus, prompts included. minutes: for everything; 0 = as long as it takes; the
-    corpus and the steps then become what fits. epochs: how often each answer is learned from.
+    corpus and the steps then become what fits. epochs: how often each answer is learned from;
+    steps, if not 0, say it outright.
     prompts: the user's own, in place of turns the target writes. excluded: prompt hashes.
     """
 
     tokens: int = 2_000_000
     minutes: float = 0.0
     epochs: float = 4.0
+    steps: int = 0
     seed: int = 0
     arch: str = "standard"
     per_batch: int = 16
@@ -64,7 +67,7 @@ class TrainPlan:
     def identity(self) -> dict[str, Any]:
         """What a run that goes on must share."""
         own = asdict(self)
-        for name in ("minutes", "max_feature_bytes"):
+        for name in ("minutes", "max_feature_bytes", "epochs", "steps"):
             own.pop(name)
         for name in ("prompts", "excluded"):
             own[name] = sha256("\n".join(sorted(own[name])).encode()).hexdigest()[:16]

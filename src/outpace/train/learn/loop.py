@@ -4,12 +4,12 @@ Which answers a step reads and how large it is are functions of the seed and the
 everything else is in the checkpoint.
 """
 
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,20 +37,29 @@ class Recipe:
     thin: int = 4
     muon: float = 8e-3
     adam: float = 1e-3
-    kl_share: float = 0.3
+    kl_steps: int = 120
     warm_steps: int = 25
+    decay: float = 0.3
     clip: float = 1.0
     save_every_s: float = 60.0
 
     def rate(self, step: int) -> float:
-        """Of the full learning rates: a short rise, then half a cosine."""
+        """Of the full learning rates: a short rise, a long level, a fall (WSD, 2404.06395)."""
         rise = min(1.0, (step + 1) / self.warm_steps)
-        return rise * 0.5 * (1 + math.cos(math.pi * min(step / self.steps, 1.0))) + 1e-3
+        fall = (self.steps - step) / max(self.decay * self.steps, 1)
+        return max(min(rise, fall), 1e-3)
 
     def mixture(self, step: int) -> Mixture:
         """Of the two divergences."""
-        by_kl = step < self.kl_share * self.steps
-        return Mixture(kl=1.0, tv=0.0) if by_kl else Mixture(kl=0.3, tv=1.0)
+        return Mixture(kl=1.0, tv=0.0) if step < self.kl_steps else Mixture(kl=0.3, tv=1.0)
+
+    def goes_on(self, other: Mapping[str, Any], step: int) -> dict[str, Any]:
+        """What another run's recipe has different that mattered up to `step`; empty = nothing."""
+        mine = asdict(self)
+        free = {"save_every_s"}
+        if step <= (1 - self.decay) * min(self.steps, int(other["steps"])):
+            free.add("steps")
+        return {k: v for k, v in other.items() if k not in free and mine.get(k) != v}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +157,7 @@ class Trainer:
             ConfigError: it was made with another recipe.
         """
         document = torch.load(path, weights_only=True)
-        mine = asdict(self.recipe)
-        other = {k: v for k, v in document["recipe"].items() if mine.get(k) != v}
+        other = self.recipe.goes_on(document["recipe"], int(document["step"]))
         if other:
             raise ConfigError(
                 f"the checkpoint {path} was made with {other}; go on with the same options, or "
