@@ -16,7 +16,7 @@ from outpace.evaluate.report.page import intervals, plots, sayings, words
 from outpace.evaluate.report.shape import Limit, Report
 
 _HERE = Path(__file__).parent
-_MOST_ROWS = 4000
+_MOST_ROWS = 8000
 _GLYPHS = {
     "SUPPORTED": "PASS", "REFUTED": "FAIL", "INCONCLUSIVE": "INCONCLUSIVE", "INVALID": "INVALID",
 }  # fmt: skip
@@ -30,6 +30,7 @@ _SECTIONS = (
 def render(report: Report, rows: Seq[Row]) -> str:
     """The whole page as text."""
     mine = next((g for g in report.guesses if g.arm == CANDIDATE), None)
+    here = {row.line for row in rows[:_MOST_ROWS]}
     return _template().render(
         r=report,
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
@@ -49,6 +50,7 @@ def render(report: Report, rows: Seq[Row]) -> str:
         rows=[_row(row) for row in rows[:_MOST_ROWS]],
         n_rows=len(rows),
         words=words,
+        to=lambda n: f"#r{n}" if n in here else "#records",
         first=lambda ranges: lines_in(ranges)[0],
         count=lambda ranges: f"{len(lines_in(ranges)):,}",
     )  # fmt: skip
