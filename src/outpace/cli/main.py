@@ -18,6 +18,8 @@ from outpace.cli.bench import bench
 from outpace.cli.chat import chat
 from outpace.cli.check_endpoint import check_endpoint
 from outpace.cli.doctor import doctor
+from outpace.cli.evaluate.app import app as evaluate
+from outpace.cli.evaluate.shell import EXIT_USAGE
 from outpace.cli.explain import explain
 from outpace.cli.generate import generate
 from outpace.cli.pull import pull
@@ -45,6 +47,7 @@ for command in (
     *(generate, chat, serve, pull, train, batch, bench, replay, explain, check_endpoint, doctor),
 ):
     app.command()(command)
+app.add_typer(evaluate, name="evaluate")
 
 
 def _print_version(wanted: bool) -> None:
@@ -85,7 +88,7 @@ def main() -> None:
         sys.exit(130)
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        sys.exit(EXIT_USAGE if sys.argv[1:2] == ["evaluate"] else 2)  # there, 2 is a verdict
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(130)

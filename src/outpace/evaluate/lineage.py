@@ -43,16 +43,18 @@ class Lineage:
 
 
 def lineage(
-    plan: Plan, digests: Mapping[str, str], arms: Mapping[str, OpenArm], manifest: Manifest
-) -> Lineage:
-    """The lineage now. digests: of the data and its split, by those who read it."""
+    plan: Plan, digests: Mapping[str, str], arms: Mapping[str, OpenArm], manifest: Manifest,
+    *, program: Mapping[str, object],
+) -> Lineage:  # fmt: skip
+    """The lineage now. digests: of the data and its split, by those who read it. program: of the
+    code that runs (`code()`)."""
     document: dict[str, object] = {
         "plan": plan.identity,
         "data": digests["data"],
         "split": digests["split"],
         "sampling": plan.sampling.model_dump(mode="json"),
         "seed": plan.design.seed,
-        "code": code(),
+        "code": dict(program),
         "hardware": hardware(),
         "packages": packages(),
         "server": {},

@@ -18,7 +18,6 @@ Bodies of statements, beside the outcomes that `judge` reads from them:
 """
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,7 +82,7 @@ class Study:
     def keep_lineage(self, document: Mapping[str, object]) -> None:
         """Write down what the digests stand for."""
         text = json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True)
-        (self.folder / LINEAGE).write_text(text + "\n", encoding="utf-8")
+        _write(self.folder / LINEAGE, (text + "\n").encode())
 
 
 def default_folder(plan: Plan) -> Path:
@@ -125,9 +124,16 @@ def begin(study: Study, source: Path) -> None:
     try:
         study.folder.mkdir(parents=True, exist_ok=True)
         if source.resolve() != (study.folder / PLAN).resolve():
-            shutil.copyfile(source, study.folder / PLAN)
+            _write(study.folder / PLAN, source.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot make the folder {study.folder}: {error.strerror}") from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    draft = path.with_suffix(path.suffix + ".new")
+    draft.write_bytes(content)
+    draft.replace(path)
 
 
 def _base(folder: Path) -> Path:

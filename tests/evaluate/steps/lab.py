@@ -92,7 +92,9 @@ def shell(
             yield model
 
     tools = Tools(open_model=open_model, environ={}, logs=folder / "logs")
-    return Shell(tools=tools, manifest=lambda _: None, now=now, watch=watch)
+    return Shell(
+        tools=tools, manifest=lambda _: None, now=now, watch=watch, program={"version": "tests"}
+    )
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from evaluate.steps.lab import document, study_of, walked, write
 from outpace.errors import ConfigError
 from outpace.evaluate.ledger import LEDGER, LedgerBroken
 
-QUICK = {"baseline": {"drafter": "none", "test_only": {"slowdown": 3}}}
+QUICK = {"baseline": {"drafter": "none", "test_only": {"slowdown": 5}}}
 
 
 def arms(**candidate: object) -> dict[str, object]:
@@ -98,7 +98,7 @@ def test_an_edited_ledger_is_noticed(tmp_path: Path) -> None:
     path = write(tmp_path, document(arms=arms()))
     walked(path)
     ledger = tmp_path / "study" / LEDGER
-    ledger.write_text(ledger.read_text().replace('"requests":80', '"requests":81'))
+    ledger.write_text(ledger.read_text().replace('"blocks":2', '"blocks":3'))
     with pytest.raises(LedgerBroken, match="edited"):
         walked(path)
 

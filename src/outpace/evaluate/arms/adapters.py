@@ -1,7 +1,7 @@
 """What each engine calls its counters, and what it says of one request.
 
-An adapter turns `/metrics` into the names of `arm.py`, and a response's own words on speculation
-into a `Speculation`. `none` reads nothing: the arm is measured from the client alone.
+An adapter turns `/metrics` into the names of `arm.py`. `none` reads nothing: the arm is measured
+from the client alone.
 """
 
 import re
@@ -17,20 +17,17 @@ _LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? (\S+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """An engine's names. counters: ours -> its. ids: whether it sends token ids when asked.
-    known: a metric that only this engine has."""
+    """An engine's names. counters: ours -> its. known: a metric that only this engine has."""
 
     name: str
     counters: Mapping[str, str]
     known: str
-    ids: bool = False
 
 
 ADAPTERS: dict[str, Adapter] = {
     "outpace": Adapter(
         name="outpace",
         known="outpace_up",
-        ids=True,
         counters={
             GENERATED: "vllm:generation_tokens_total",
             PROMPT: "vllm:prompt_tokens_total",
@@ -42,7 +39,6 @@ ADAPTERS: dict[str, Adapter] = {
     "vllm": Adapter(
         name="vllm",
         known="vllm:generation_tokens_total",
-        ids=True,
         counters={
             GENERATED: "vllm:generation_tokens_total",
             PROMPT: "vllm:prompt_tokens_total",
@@ -98,48 +94,14 @@ def counted(adapter: Adapter, metrics: Mapping[str, float]) -> dict[str, float]:
     return {ours: metrics.get(its, 0.0) for ours, its in adapter.counters.items()}
 
 
-def speculation_of(document: Mapping[str, Any], n_tokens: int) -> Speculation | None:
-    """What a response, or a stream's last event, says of its guesses; None = nothing.
+def timed_guesses(reported: Mapping[str, Any], n_tokens: int) -> Speculation | None:
+    """What llama.cpp says of a request's guesses, under `timings`; None = nothing.
 
-    Every pass gives one token of the target's own besides the guesses that were kept, so the
-    passes follow from the answer's length where a server counts only those with guesses.
+    Every pass gives one token of the target's own besides the guesses that were kept.
     """
-    metrics = document.get("metrics") or {}
-    said = metrics.get("speculative_decoding") if isinstance(metrics, dict) else None
-    if isinstance(said, dict):
-        kept, drafted = (
-            _number(said, "num_accepted_draft_tokens"),
-            _number(said, "num_draft_tokens"),
-        )
-        deepest = int(said.get("num_spec_tokens") or 0)
-        by_depth = said.get("acceptance_histogram_by_draft_length") or {
-            str(deepest): said.get("acceptance_histogram") or []
-        }
-        lengths = [
-            (int(depth), n_kept, n)
-            for depth, histogram in by_depth.items()
-            for n_kept, n in enumerate(histogram)
-            if n
-        ]
-        return _speculation(kept, drafted, n_tokens, lengths)
-    timings = document.get("timings")
-    if isinstance(timings, dict) and "draft_n" in timings:
-        return _speculation(
-            _number(timings, "draft_n_accepted"), _number(timings, "draft_n"), n_tokens, []
-        )
-    return None
-
-
-def _speculation(
-    kept: int, drafted: int, n_tokens: int, lengths: list[tuple[int, int, int]]
-) -> Speculation:
-    rounds = max(n_tokens - kept, sum(n for _, _, n in lengths), 1 if n_tokens else 0)
-    plain = rounds - sum(n for _, _, n in lengths)
-    if plain and lengths:
-        lengths = [(0, 0, plain), *lengths]
-    return Speculation(rounds=rounds, drafted=drafted, kept=kept, lengths=tuple(lengths))
-
-
-def _number(document: Mapping[str, Any], key: str) -> int:
-    found = document.get(key)
-    return int(found) if isinstance(found, int | float) else 0
+    timings = reported.get("timings")
+    if not isinstance(timings, Mapping) or "draft_n" not in timings:
+        return None
+    kept, drafted = int(timings.get("draft_n_accepted") or 0), int(timings["draft_n"])
+    rounds = max(n_tokens - kept, 1 if n_tokens else 0)
+    return Speculation(rounds=rounds, drafted=drafted, kept=kept, lengths=())

@@ -123,8 +123,8 @@ class ManagedArm(RemoteArm):
             self._clean = False
             return
         old = self.server
+        super().close()
         self.server.stop()
-        self.http.close()
         self.server = ManagedServer(
             old.name, old.managed.model_copy(update={"port": old.port}),
             model=self._served, log=old.log,

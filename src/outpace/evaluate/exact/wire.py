@@ -113,7 +113,7 @@ def _forced(base: RemoteArm, tokens: Seq[int]) -> tuple[Mapping[int, float], lis
     """The baseline's likeliest next tokens after a text read as a prompt, and the
     log-probabilities of the text's own tokens in that pass."""
     body = {
-        "model": base.arm.model, "prompt": list(tokens), "max_tokens": 1, "temperature": 0,
+        "model": base.client.model, "prompt": list(tokens), "max_tokens": 1, "temperature": 0,
         "logprobs": _TOP, "prompt_logprobs": 0, "return_tokens_as_token_ids": True,
     }  # fmt: skip
     reply = base.http.post("/v1/completions", json=body)

@@ -30,12 +30,13 @@ Watch = Callable[[str, float], AbstractContextManager[Tell]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """What the command line provides. now: the wall clock, with its zone."""
+    """What the command line provides. now: the wall clock, with its zone. program: what runs."""
 
     tools: Tools
     manifest: Manifest
     now: Callable[[], datetime]
     watch: Watch
+    program: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +166,9 @@ def session(study: Study, shell: Shell) -> Iterator[Session]:
         items = load(plan.data, plan.sampling, counter(arms), folder=study.base)
         yield Session(
             study=study, items=items, arms=arms, shell=shell, grades=Grades(items.all),
-            lineage=lineage(plan, items.digests, arms, shell.manifest),
+            lineage=lineage(
+                plan, items.digests, arms, shell.manifest, program=shell.program
+            ),
         )  # fmt: skip
 
 

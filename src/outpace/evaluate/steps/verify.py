@@ -25,6 +25,8 @@ from outpace.evaluate.steps.session import Session
 
 # Texts are long, so a part of the prompts has to do: dev first, then of the test part.
 MOST_PROMPTS = 24
+# Of arms that no criterion judges by their text.
+FEW_PROMPTS = 4
 
 
 def verify(session: Session) -> Verified:
@@ -54,8 +56,13 @@ def verify(session: Session) -> Verified:
 
 
 def speculating(arm: Arm) -> bool | None:
-    """Whether a plan's arm means to guess; None where only its server knows."""
-    return arm.guesses if isinstance(arm, InProcessArm) else None
+    """Whether a plan's arm means to guess; None where only its server knows, or chance decides.
+
+    A breaker that is held open still looks now and then whether guesses would pay.
+    """
+    if not isinstance(arm, InProcessArm) or arm.force == "breaker_open":
+        return None
+    return arm.guesses
 
 
 def _prompts(session: Session) -> list[Item]:
@@ -78,11 +85,18 @@ def _texts(
     base = session.arms[BASELINE]
     others = [arm for name, arm in session.arms.items() if name != BASELINE]
     if isinstance(base, LocalArm):
-        here = [arm for arm in others if isinstance(arm, LocalArm)]
+        judged = {c.arm for c in wanted}
+        here = [arm for arm in others if isinstance(arm, LocalArm) and arm.name in judged]
+        beside = [arm for arm in others if isinstance(arm, LocalArm) and arm.name not in judged]
         for arm in others:
             if not isinstance(arm, LocalArm):
                 limits.append(f"texts of {arm.name} were not compared with another process's")
-        return texts.compare(base, here, items, n_tokens=n_tokens, seed=seed, tick=tick)
+        return [
+            check
+            for arms, some in ((here, items), (beside, items[:FEW_PROMPTS]))
+            if arms
+            for check in texts.compare(base, arms, some, n_tokens=n_tokens, seed=seed, tick=tick)
+        ]
     if isinstance(base, RemoteArm):
         remote = [arm for arm in others if isinstance(arm, RemoteArm)]
         return wire.compare(base, remote, items, n_tokens=n_tokens, tick=tick, limits=limits)
