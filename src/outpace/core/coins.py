@@ -16,6 +16,7 @@ Two families:
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -81,14 +82,29 @@ def toss(seed: int, purpose: Purpose, since: int, position: int, branch: int = 0
 
 def noise_bits(seed: int, position: int, tokens_K: U64) -> U64:
     """64 hash bits for each token id at `position`: the coupled noise before its shape."""
-    key = np.uint64(_key(seed, Purpose.COUPLED, position))
-    x: U64 = (tokens_K + np.uint64(1)) * np.uint64(_GOLDEN) + key
-    x ^= x >> np.uint64(30)
+    return _noise_bits(seed, position, _steps(tokens_K))
+
+
+def _noise_bits(seed: int, position: int, steps_K: U64) -> U64:
+    x: U64 = steps_K + np.uint64(_key(seed, Purpose.COUPLED, position))
+    shifted = np.empty_like(x)
+    x ^= np.right_shift(x, np.uint64(30), out=shifted)
     x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
+    x ^= np.right_shift(x, np.uint64(27), out=shifted)
     x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
+    x ^= np.right_shift(x, np.uint64(31), out=shifted)
     return x
+
+
+def _steps(tokens_K: U64) -> U64:
+    """What tells tokens apart before the hash."""
+    steps_K: U64 = (tokens_K + np.uint64(1)) * np.uint64(_GOLDEN)
+    return steps_K
+
+
+@lru_cache(maxsize=8)
+def _all_steps(n_tokens: int) -> U64:
+    return _steps(np.arange(n_tokens, dtype=np.uint64))
 
 
 def gumbel(bits_K: U64) -> NDArray[np.float64]:
@@ -105,7 +121,7 @@ def coupled_choice(scores_V: Tensor, seed: int, position: int) -> int:
     so it has scores[v] > B - c or noise > c: only those few tokens need their logarithms.
     """
     x_V = scores_V.detach().to("cpu", torch.float64).numpy()
-    bits_V = noise_bits(seed, position, np.arange(len(x_V), dtype=np.uint64))
+    bits_V = _noise_bits(seed, position, _all_steps(len(x_V)))
     best = int(x_V.argmax())
     bar = float(x_V[best] + gumbel(bits_V[best : best + 1])[0])
     rare = np.uint64(int(np.exp(-np.exp(-_RARE_NOISE)) * 2.0**52) << 12)

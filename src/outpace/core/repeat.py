@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from outpace.core.accept import Verdict, accept, choose_rule
 from outpace.core.draft import NO_GUESS, Ask, Draft, Drafter, Seen
-from outpace.core.law import Laws
+from outpace.core.law import Laws, one_thread
 from outpace.core.resample import resample
 from outpace.core.score import Rows, Runtime, Scores, token_logprobs
 from outpace.core.sequence import Finish, Sequence
@@ -95,10 +95,11 @@ def one_round(runtime: Runtime, drafter: Drafter, turns: Seq[Turn], clock: Clock
     t1 = clock()
     scores = _score(runtime, turns, drafts)
     t2 = clock()
-    rounds = [
-        _finish_round(runtime, turn, draft, score, (t0, t1, t2), clock)
-        for turn, draft, score in zip(turns, drafts, scores, strict=True)
-    ]
+    with one_thread():
+        rounds = [
+            _finish_round(runtime, turn, draft, score, (t0, t1, t2), clock)
+            for turn, draft, score in zip(turns, drafts, scores, strict=True)
+        ]
     drafter.observe([_seen(r, s) for r, s in zip(rounds, scores, strict=True)])
     return rounds
 
