@@ -5,6 +5,9 @@ counted once, and the likeliest nodes fill the budget. How sure a source says it
 by a record of how often such guesses were right, learned only from positions the target reached
 (a guess whose parent was kept): that the rest of a rejected path was wrong is not known.
 
+An offer that itself costs time (a head's) is asked for, all sequences together, where those at
+hand are not sure of the next token.
+
 Other sources (a model) cost time to ask. The best of them is asked when its record promises more
 than the offers at hand. Guesses that count as chosen or coupled then join the tree, since any
 choice among those is exact. Guesses *drawn* from a law must not be mixed or cut after they were
@@ -21,7 +24,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from outpace.core.draft import ROOT, Ask, Draft, Drafter, Seen
-from outpace.drafters.tree import Offer, Offers
+from outpace.drafters.tree import DearOffers, Offer, Offers
 from outpace.errors import ConfigError
 
 # Claimed probabilities are corrected in this many bands.
@@ -32,6 +35,8 @@ MEMORY_POSITIONS = 2000.0
 # The share of guesses kept that an untried silent source is credited with, and how fast it moves.
 SILENT_RATE = 0.65
 RATE_STEP = 0.02
+# A next token so likely makes offers that cost time not worth asking for.
+SURE = 0.7
 # Who guesses what a mask leaves no choice about.
 FORCED = "forced"
 # A source that must be asked is tried at least once in so many proposals, lest its record age.
@@ -118,6 +123,11 @@ class Forest:
         self.chances[only], self.sources[only], self.claims[only] = 1.0, FORCED, []
         return [only]
 
+    @property
+    def surest(self) -> float:
+        """The chance of the likeliest next token; 0 where none is offered."""
+        return max((self.chances[child] for child in self.children[0]), default=0.0)
+
     def best(self, ask: Ask) -> tuple[Offer, Claims]:
         """The likeliest nodes within the ask's budget, and the claims about each."""
         heap: list[tuple[float, int, int, Path]] = []
@@ -174,7 +184,9 @@ class MixDrafter:
             )
         self.name = name or "mix:" + "+".join(names)
         self.sources = sources
-        self._offers = [(i, s) for i, s in enumerate(sources) if isinstance(s, Offers)]
+        offers = [(i, s) for i, s in enumerate(sources) if isinstance(s, Offers)]
+        self._dear = [(i, s) for i, s in offers if isinstance(s, DearOffers)]
+        self._offers = [(i, s) for i, s in offers if not isinstance(s, DearOffers)]
         self._silent = [(i, s) for i, s in enumerate(sources) if not isinstance(s, Offers)]
         self.calibrations = [Calibration() for _ in sources]
         self._rates = [SILENT_RATE] * len(sources)
@@ -183,6 +195,7 @@ class MixDrafter:
 
     def propose(self, asks: Seq[Ask]) -> list[Draft]:
         forests = [self._plant(ask) for ask in asks]
+        self._plant_dear(asks, forests)
         best = [forest.best(ask) for forest, ask in zip(forests, asks, strict=True)]
         index, answers = self._ask_silent(asks, [offer for offer, _ in best])
         drafts: list[Draft] = []
@@ -217,6 +230,13 @@ class MixDrafter:
         for index, source in self._offers:
             forest.plant(source.offer(ask), index, self.calibrations[index])
         return forest
+
+    def _plant_dear(self, asks: Seq[Ask], forests: Seq[Forest]) -> None:
+        for index, source in self._dear:
+            unsure = [i for i, forest in enumerate(forests) if forest.surest < SURE]
+            offers = source.offers([asks[i] for i in unsure]) if unsure else ()
+            for i, offer in zip(unsure, offers, strict=True):
+                forests[i].plant(offer, index, self.calibrations[index])
 
     def _ask_silent(self, asks: Seq[Ask], offers: Seq[Offer]) -> tuple[int, dict[int, Draft]]:
         """Ask the best silent source for those sequences where it promises more."""

@@ -9,7 +9,8 @@ it is asked for.
     lookup                continuations of earlier occurrences in this text
     suffix                continuations by frequency, in this text and in earlier answers
     head, head:PATH       a trained head: the one that comes for these weights, or a folder's
-    auto                  the best of what needs no second model: mix:lookup+suffix
+    auto                  the best of what needs no second model: mix:lookup+suffix, and +head
+                          where one comes for these weights
     mix:A+B               several drafters, by measured record
     model:REF             a smaller model: a name, directory, GGUF file or hub id
     synthetic:KIND        acceptance as wished, for tests and evaluation only
@@ -105,9 +106,11 @@ def hidden_layers(spec: str, digest: str) -> tuple[int, ...]:
     Raises:
         ConfigError: a head that cannot be read, or two that read different layers.
     """
-    from outpace.drafters.head.factory import layers
+    from outpace.drafters.head.factory import layers, shipped_layers
 
     name, _, argument = spec.strip().partition(":")
+    if name == "auto":
+        return shipped_layers(digest)
     if name != "mix":
         return layers(argument, digest) if name == "head" else ()
     found = {taps for part in argument.split("+") if (taps := hidden_layers(part, digest))}
@@ -188,10 +191,12 @@ def mix(argument: str, context: Context) -> Drafter:
 
 def auto(argument: str, context: Context) -> Drafter:
     """The best mix that needs no second model."""
+    from outpace.drafters.head.factory import comes_with_head
     from outpace.drafters.mix import MixDrafter
 
     _no_argument("auto", argument)
-    return MixDrafter([make(spec, context) for spec in _AUTO.split("+")], name="auto")
+    specs = [*_AUTO.split("+"), *(["head"] if comes_with_head(context.target) else [])]
+    return MixDrafter([make(spec, context) for spec in specs], name="auto")
 
 
 def model(argument: str, context: Context) -> Drafter:

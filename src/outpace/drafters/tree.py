@@ -60,6 +60,14 @@ class Offers(Drafter, Protocol):
         """What it would propose for one ask, within the ask's budget."""
 
 
+@runtime_checkable
+class DearOffers(Offers, Protocol):
+    """One whose offers cost time, and less when asked for many sequences at once."""
+
+    def offers(self, asks: Seq[Ask]) -> list[Offer]:
+        """What it would propose for each ask."""
+
+
 def grow(expand: Expand[State], root: State, ask: Ask, *, floor: float, source: str) -> Offer:
     """The tree (or chain) of likeliest paths within the ask's budget.
 

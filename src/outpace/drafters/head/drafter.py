@@ -75,20 +75,19 @@ class HeadDrafter:
         self._last: dict[int, _Last] = {}
 
     def propose(self, asks: Seq[Ask]) -> list[Draft]:
-        drawn = [i for i, ask in enumerate(asks) if self._draws(ask)]
-        drafts = [offer.draft() for offer in self.offers(asks, skip=drawn)]
-        for i in drawn:
-            drafts[i] = self._drawn(asks[i])
-        return drafts
+        chosen = [i for i, ask in enumerate(asks) if not self._draws(ask)]
+        offers = iter(self.offers([asks[i] for i in chosen]))
+        picked = {i: next(offers).draft() for i in chosen}
+        return [picked[i] if i in picked else self._drawn(ask) for i, ask in enumerate(asks)]
 
     def offer(self, ask: Ask) -> Offer:
         """The likeliest tree, with its estimated chances."""
         return self.offers([ask])[0]
 
-    def offers(self, asks: Seq[Ask], *, skip: Seq[int] = ()) -> list[Offer]:
-        """Chosen guesses for all asks at once, but those at the positions in `skip`."""
+    def offers(self, asks: Seq[Ask]) -> list[Offer]:
+        """The same for all asks at once."""
         found: list[Offer] = [NO_OFFER] * len(asks)
-        known = [(i, ask, self._row(ask)) for i, ask in enumerate(asks) if i not in skip]
+        known = [(i, ask, self._row(ask)) for i, ask in enumerate(asks)]
         live = [(i, ask, row) for i, ask, row in known if row is not None]
         coupled = [(i, ask, row) for i, ask, row in live if _couples(ask)]
         plain = [(i, ask, row) for i, ask, row in live if not _couples(ask)]
@@ -202,10 +201,8 @@ class HeadDrafter:
         laws = {token: p for token, (_, p) in zip(tokens, few, strict=True)}
         found: list[tuple[int, float]] = []
         left = 1.0
-        for _ in range(self._options.width if ask.trees else 1):
+        for _ in range(min(self._options.width if ask.trees else 1, len(tokens))):
             token = ask.coins.coupled(scores_V, position)
-            if scores_V[token] == -torch.inf:
-                break
             chance = left * (1 + laws[token]) / 2 if not found else left * laws[token] / 2
             found.append((token, chance))
             left = max(left - chance, 0.0)

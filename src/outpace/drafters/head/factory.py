@@ -6,8 +6,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from outpace.core.score import Traits
 from outpace.drafters.head.drafter import HeadDrafter, HeadOptions
-from outpace.drafters.head.files import EPS, folder_of, read_config, read_head
+from outpace.drafters.head.files import EPS, folder_of, read_config, read_head, shipped
 from outpace.drafters.head.steps import NumpySteps, Steps
 from outpace.drafters.registry import Context
 from outpace.errors import CapabilityError, ConfigError
@@ -37,6 +38,21 @@ def _parsed(argument: str) -> tuple[str, HeadOptions]:
 def layers(argument: str, digest: str) -> tuple[int, ...]:
     """Layers that the head reads which `argument` names for a target."""
     return read_config(folder_of(_parsed(argument)[0], digest)).shape.taps
+
+
+def shipped_layers(digest: str) -> tuple[int, ...]:
+    """Layers of the head that comes for these weights; empty where none does."""
+    folder = shipped(digest)
+    return read_config(folder).shape.taps if folder is not None else ()
+
+
+def comes_with_head(target: Traits | None) -> bool:
+    """Whether a head comes for this target, and the target shows what it reads."""
+    folder = shipped(target.digest) if target is not None and target.n_hidden else None
+    if target is None or folder is None:
+        return False
+    shape = read_config(folder).shape
+    return target.n_hidden == shape.hidden * len(shape.taps)
 
 
 def head(argument: str, context: Context) -> HeadDrafter:
