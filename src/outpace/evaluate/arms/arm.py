@@ -16,6 +16,9 @@ from outpace.core.sampling import Sampling
 GENERATED = "generation_tokens"
 PROMPT = "prompt_tokens"
 DRAFTS, DRAFTED, ACCEPTED = "drafts", "draft_tokens", "accepted_tokens"
+# Seconds of the five stages, and how often a control stopped and resumed guessing.
+STAGE_S = ("draft_s", "score_s", "accept_s", "resample_s", "repeat_s")
+OPENED, CLOSED = "control_opened", "control_closed"
 
 _ENERGY = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100

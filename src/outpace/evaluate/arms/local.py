@@ -16,10 +16,13 @@ from outpace.engine.service import Service
 from outpace.errors import RequestError
 from outpace.evaluate.arms.arm import (
     ACCEPTED,
+    CLOSED,
     DRAFTED,
     DRAFTS,
     GENERATED,
+    OPENED,
     PROMPT,
+    STAGE_S,
     Asked,
     Usage,
     own_usage,
@@ -27,6 +30,7 @@ from outpace.evaluate.arms.arm import (
 from outpace.evaluate.arms.planted import Gullible, distorted, slowed
 from outpace.evaluate.arms.scripted import Script, ScriptedDrafter
 from outpace.evaluate.plan.arms import InProcessArm, Planted
+from outpace.events import ControlSwitched, Event, RoundsDone
 
 # No acceptance is enough to keep a breaker closed, or to close it: it opens with the first
 # evidence, and what follows is what a real collapse leaves, probes included.
@@ -44,7 +48,8 @@ class LocalArm:
         self.arm, self.model = arm, model
         self.facts: Mapping[str, str] = {}
         self.scripts: dict[Script, Seq[int]] = {}
-        self._totals = dict.fromkeys((GENERATED, PROMPT, DRAFTS, DRAFTED, ACCEPTED), 0.0)
+        names = (GENERATED, PROMPT, DRAFTS, DRAFTED, ACCEPTED, *STAGE_S, OPENED, CLOSED)
+        self._totals = dict.fromkeys(names, 0.0)
         self._lock = threading.Lock()
         self._service: Service | None = None
         self.fresh()
@@ -77,6 +82,7 @@ class LocalArm:
     def fresh(self) -> None:
         self.close()
         self._service = Service(engine_of(self.arm, self.model, self.scripts))
+        self._service.engine.listeners.append(self._hear)
 
     def settle(self, coming: Seq[Asked]) -> None:
         if _planted(self.arm).synthetic is not None:
@@ -97,6 +103,20 @@ class LocalArm:
                 self._totals[DRAFTS] += sum(n for depth, _, n in said.lengths if depth)
                 self._totals[DRAFTED] += said.drafted
                 self._totals[ACCEPTED] += said.kept
+
+    def _hear(self, event: Event) -> None:
+        """Where the time of rounds goes, and what the control did; on the engine's thread."""
+        with self._lock:
+            if isinstance(event, RoundsDone) and event.rounds:
+                first = event.rounds[0].seconds  # draft and score are the whole pass's
+                self._totals["draft_s"] += first.draft
+                self._totals["score_s"] += first.score
+                for done in event.rounds:
+                    self._totals["accept_s"] += done.seconds.accept
+                    self._totals["resample_s"] += done.seconds.resample
+                    self._totals["repeat_s"] += done.seconds.repeat
+            elif isinstance(event, ControlSwitched):
+                self._totals[OPENED if event.state == "open" else CLOSED] += 1
 
     def _write_scripts(self, coming: Seq[Asked]) -> None:
         """Decode what is not known yet without guesses, on an engine that is thrown away."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence as Seq
 import numpy as np
 
 from outpace.bench.summary import acceptance
+from outpace.evaluate.arms.arm import CLOSED, OPENED, STAGE_S
 from outpace.evaluate.judge.effects import gain_of_pairs, time_of
 from outpace.evaluate.judge.evidence import Row, by_item, lines_of
 from outpace.evaluate.plan.document import CANDIDATE
@@ -99,19 +100,18 @@ def stages(study: Reported) -> tuple[Stage, ...]:
     made = of_rows(CANDIDATE, rows)
     source = Source(records=spans([*(r.line for r in rows), *(s.line for s in windows)]))
     counts = _counts(made)
-    times = {name: sum(s.w.counters.get(f"{name}_s", 0.0) for s in windows) for name in STAGES}
-    total = sum(times.values())
+    times = [sum(s.w.counters.get(name, 0.0) for s in windows) for name in STAGE_S]
+    total = sum(times)
     switches = {
-        state: sum(s.w.counters.get(f"control_{state}", 0.0) for s in windows)
-        for state in ("opened", "closed")
+        name: sum(s.w.counters.get(name, 0.0) for s in windows) for name in (OPENED, CLOSED)
     }
     texts = _texts(counts, switches, sum(r.m.request.completion_tokens for r in rows))
     return tuple(
         Stage(
             name=name, input=given, output=got, rejected=refused, controls=fired, source=source,
-            share=times[name] / total if total else None,
+            share=took_s / total if total else None,
         )
-        for name, (given, got, refused, fired) in zip(STAGES, texts, strict=True)
+        for name, took_s, (given, got, refused, fired) in zip(STAGES, times, texts, strict=True)
     )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def _texts(
         return [(unknown, unknown, unknown, unknown) for _ in STAGES]
     c = {name: f"{n:,}" for name, n in counts.items()}
     fired = (
-        f"breaker opened {switches['opened']:.0f} times, closed {switches['closed']:.0f} times"
+        f"breaker opened {switches[OPENED]:.0f} times, closed {switches[CLOSED]:.0f} times"
         if any(switches.values())
         else "none reported"
     )

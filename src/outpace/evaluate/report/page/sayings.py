@@ -138,10 +138,24 @@ def _collapse(report: Report) -> str:
 
 
 def _what_if(report: Report) -> str:
-    carrying = [w.change.replace("_", " ") for w in report.what_if if w.carries]
+    carrying = [assumption(w.change) for w in report.what_if if w.carries]
     if not carrying:
         return "What if: no single assumption carries the result"
-    return f"What if: the result rests on {' and '.join(carrying)}"
+    return f"What if: the result rests on {' and on '.join(carrying)}"
+
+
+def assumption(change: str) -> str:
+    """What a change takes away."""
+    name, _, value = change.replace(":", "=").partition("=")
+    words = {
+        "drafter_removed": "the drafter",
+        "wrong_drafter": "its guesses being right",
+        "forced_abstention": "guessing at all",
+        "threads": f"more than {value} thread{'' if value == '1' else 's'}",
+        "longer_context": f"contexts shorter by {value} tokens",
+        "data": f"prompts other than {value}",
+    }
+    return words.get(name, change)
 
 
 def _subgroups(report: Report) -> str:
