@@ -117,7 +117,11 @@ def test_threads_count_as_processes() -> None:
 
 @walled
 def test_output_is_bounded() -> None:
-    assert failed("while True: print('x' * 1000)") == "wrote more than 65536 bytes"
+    began = time.monotonic()
+    limits = Limits(cpu_s=60, wall_s=60)
+    reason = failed("while True: print('x' * 1000)", limits=limits)
+    assert reason == "wrote more than 65536 bytes"
+    assert time.monotonic() - began < 30
 
 
 @walled
