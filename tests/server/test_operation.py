@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import socket
 import threading
 from collections.abc import Sequence as Seq
 
@@ -15,6 +16,7 @@ from outpace.errors import ConfigError
 from outpace.server.auth import Doorkeeper
 from outpace.server.limits import Quotas
 from outpace.server.log import JsonLines
+from outpace.server.run import listen
 from outpace.server.settings import Bounds, Settings
 from outpace.server.wire.problems import Problem
 from server.live import answered, limited, refused, running, until
@@ -233,3 +235,24 @@ def test_the_feed_says_what_happens_without_words_of_users(
             first = next(line for line in response.iter_lines() if line)
         assert json.loads(first.removeprefix("data: "))["model"] == "small"
         until(lambda: live.http.get("/outpace/state").json()["requests"]["running"] == 0)
+
+
+def test_what_is_written_is_sent_at_once() -> None:
+    """No waiting for acknowledgements: it would cost 40 ms on every kept connection."""
+    listener = listen(Settings(port=0))
+
+    async def nodelay() -> int:
+        served: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def look(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            own = writer.get_extra_info("socket")
+            served.set_result(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(look, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            found = await served
+            writer.close()
+            return found
+
+    assert asyncio.run(nodelay()) != 0

@@ -81,8 +81,11 @@ def listen(settings: Settings) -> socket.socket:
     """
     host, port = settings.host, settings.port
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        family, kind, protocol, _, address = found[0]
+        # With its protocol: asyncio sends at once (TCP_NODELAY) only on sockets that name it;
+        # else every piece after the first may wait 40 ms for the client's acknowledgement.
+        listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
