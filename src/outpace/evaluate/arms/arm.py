@@ -50,12 +50,14 @@ class OpenArm(Protocol):
     """An arm that can be asked.
 
     name: in the plan. facts: what it is, for the lineage. local: whether it runs in this process,
-    where a seed gives every arm the same noise.
+    where a seed gives every arm the same noise. goes_on: whether it can be told to write on past
+    its own end.
     """
 
     name: str
     facts: Mapping[str, str]
     local: bool
+    goes_on: bool
 
     def ask(self, messages: Messages, sampling: Sampling, *, want_text: bool = False) -> Answer:
         """Send one request and wait for all of its answer; errors are answers too."""

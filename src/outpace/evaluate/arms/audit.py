@@ -9,18 +9,17 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 
 from outpace.core.sampling import Sampling
+from outpace.errors import ConfigError
 from outpace.evaluate.arms.arm import DRAFTED, DRAFTS, OpenArm, moved
 from outpace.evaluate.arms.local import LocalArm
 from outpace.evaluate.arms.managed import ManagedArm
 from outpace.evaluate.arms.remote import RemoteArm
 from outpace.evaluate.judge.verified import Activity, ModelCheck, OptionEffect, SameModel
 
-_COPY = "\n".join(f"The {n} boat left the harbour at {t} and came back with the tide." for n, t in (
-    ("red", "noon"), ("blue", "six"), ("green", "dawn"), ("red", "noon"), ("blue", "six")
-))  # fmt: skip
-# Something a drafter that copies will guess, whatever the model.
+_COPY = "The red boat left the harbour at noon. The red boat came back at noon."
+# Something a drafter that copies will guess, whatever the model; short, for small contexts.
 PROBE: tuple[Mapping[str, str], ...] = (
-    {"role": "user", "content": f"Repeat this text, word for word, three times:\n\n{_COPY}"},
+    {"role": "user", "content": f"Repeat this, word for word, again and again:\n{_COPY}\n{_COPY}"},
 )
 _PROBES: tuple[str, ...] = ("Say hello.", "Name three rivers.", "2 + 2 =", "Wie heißt du? Ça va?")
 _PROBE_TOKENS, _SHORT_TOKENS = 96, 8
@@ -54,10 +53,16 @@ def guessed(counters: Mapping[str, float]) -> bool | None:
 
 
 def probe(arm: OpenArm) -> dict[str, float]:
-    """How far an arm's counters move while it answers the probe; empty = it says nothing."""
-    sampling = Sampling(temperature=0, max_tokens=_PROBE_TOKENS, ignore_eos=arm.local)
+    """How far an arm's counters move while it answers the probe; empty = it says nothing.
+
+    Raises:
+        ConfigError: it gives no answer.
+    """
+    sampling = Sampling(temperature=0, max_tokens=_PROBE_TOKENS, ignore_eos=arm.goes_on)
     before = arm.counters()
     answer = arm.ask(PROBE, sampling)
+    if not answer.ok:
+        raise ConfigError(f"arm {arm.name} does not answer a short request: {answer.error}")
     found = moved(before, arm.counters())
     said = answer.speculation
     if said is not None and not found.get(DRAFTED):  # told with the answer, not in a counter

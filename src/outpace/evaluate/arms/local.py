@@ -41,7 +41,7 @@ _ABSTAIN = Limits(max_nodes=0, max_depth=0, reason="held at no guesses by the pl
 class LocalArm:
     """An in-process arm; its engine is idle except during its own turns."""
 
-    local = True
+    local = goes_on = True
 
     def __init__(self, name: str, arm: InProcessArm, model: Model) -> None:
         self.name = name

@@ -52,6 +52,7 @@ class RemoteArm:
             base_url=self.root, headers=headers, timeout=arm.timeout_s, trust_env=False
         )
         self.adapter = self._adapter()
+        self.goes_on = self.adapter.name != "none"  # every engine with an adapter reads ignore_eos
         said = self.client.version()
         self.facts: Mapping[str, str] = {
             "adapter": self.adapter.name, "model": self.client.model,

@@ -39,7 +39,11 @@ def compare(
 ) -> list[TextCheck]:  # fmt: skip
     """Greedy texts of every arm on every prompt; what could not be checked goes to `limits`."""
     found: list[TextCheck] = []
-    sampling = Sampling(temperature=0, max_tokens=n_tokens, ignore_eos=True, logprobs=1)
+    goes_on = all(arm.goes_on for arm in (base, *others))
+    # Engines that can be told to go on also tell log-probabilities.
+    sampling = Sampling(
+        temperature=0, max_tokens=n_tokens, ignore_eos=goes_on, logprobs=1 if goes_on else None
+    )
     for question in questions:
         if 0.0 not in question.temperatures:
             continue
