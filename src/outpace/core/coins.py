@@ -157,3 +157,10 @@ class SeededCoins:
 
     def coupled(self, scores_V: Tensor, position: int) -> int:
         return coupled_choice(scores_V, self.seed, position)
+
+
+def shared_noise(coins: Coins, tokens_K: U64, position: int) -> NDArray[np.float64] | None:
+    """What `coins.coupled` adds to the scores of some tokens; None where that cannot be seen."""
+    if isinstance(coins, SeededCoins):
+        return gumbel(noise_bits(coins.seed, position, tokens_K))
+    return None

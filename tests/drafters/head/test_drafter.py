@@ -101,7 +101,7 @@ def test_the_likeliest_comes_first_and_by_its_own_law() -> None:
 
 def test_a_seeds_first_guess_is_the_heads_own_choice_under_the_shared_noise() -> None:
     """argmax of log q + the noise of the position, over all that can be guessed."""
-    drafter, head = made(HeadOptions(coupled_children=VOCAB)), tiny_head()
+    drafter, head = made(), tiny_head()
     show(drafter, TEXT)
     row = hidden_after(TEXT[:-1])[None].numpy()
     _, logits = NumpySteps(head).rows(row, np.array([TEXT[-1]]), roots=True)

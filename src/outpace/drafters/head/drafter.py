@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from outpace.core.coins import Purpose
+from outpace.core.coins import Purpose, shared_noise
 from outpace.core.draft import NO_GUESS, ROOT, Ask, Draft, Seen
 from outpace.drafters.head.files import Head
-from outpace.drafters.head.steps import Float32, Grown, Steps, likeliest
+from outpace.drafters.head.steps import Float32, Grown, Steps
 from outpace.drafters.tree import NO_OFFER, Offer
 from outpace.errors import ConfigError
 
@@ -33,20 +33,20 @@ class HeadOptions:
     """What a user can turn.
 
     width: children a node may have. floor: least path probability offered where the ask does not
-    say what a row is worth. coupled_children: candidates a node has where noise decides. draws:
-    whether drawn styles get draws.
+    say what a row is worth. draws: whether drawn styles get draws. couples: whether seeded requests
+    get guesses under their noise, and not only the likeliest.
     """
 
     width: int = 4
     floor: float = 0.04
-    coupled_children: int = 48
     draws: bool = False
+    couples: bool = True
 
     def __post_init__(self) -> None:
-        if self.width < 1 or not 0 <= self.floor < 1 or self.coupled_children < 1:
+        if self.width < 1 or not 0 <= self.floor < 1:
             raise ConfigError(
-                f"a head of width {self.width}, floor {self.floor} and {self.coupled_children} "
-                "coupled children; allowed: 1 or more, 0 to less than 1, 1 or more"
+                f"a head of width {self.width} and floor {self.floor}; allowed: a width of 1 or "
+                "more, a floor from 0 to less than 1"
             )
 
 
@@ -89,8 +89,8 @@ class HeadDrafter:
         found: list[Offer] = [NO_OFFER] * len(asks)
         known = [(i, ask, self._row(ask)) for i, ask in enumerate(asks)]
         live = [(i, ask, row) for i, ask, row in known if row is not None]
-        coupled = [(i, ask, row) for i, ask, row in live if _couples(ask)]
-        plain = [(i, ask, row) for i, ask, row in live if not _couples(ask)]
+        coupled = [(i, ask, row) for i, ask, row in live if self._couples(ask)]
+        plain = [(i, ask, row) for i, ask, row in live if not self._couples(ask)]
         for i, ask, row_F in coupled:
             found[i] = self._offer(ask, self._coupled(ask, row_F))
         if plain:
@@ -120,6 +120,9 @@ class HeadDrafter:
         if ask.style != "drawn":
             return False
         return self._options.draws or ask.sampling.rule == "block"
+
+    def _couples(self, ask: Ask) -> bool:
+        return self._options.couples and ask.style == "coupled" and not ask.sampling.greedy
 
     def _row(self, ask: Ask) -> Float32 | None:
         last = self._last.get(ask.key)
@@ -168,16 +171,16 @@ class HeadDrafter:
         todo = [ROOT] if ask.max_nodes > 0 and ask.max_depth > 0 else []
         floor = ask.worth or self._options.floor
         while todo:
-            for at in todo:
-                above, parent, depth, token = (
-                    (1.0, ROOT, 0, ask.tokens[-1]) if at == ROOT else nodes[at]
-                )
-                start_F = row_F if at == ROOT else states[parent]
-                states[at], logits_ND = self._steps.rows(
-                    start_F.reshape(1, -1), np.array([token], np.int32), roots=at == ROOT
-                )
-                position = len(ask.tokens) + depth
-                for child, p in self._contest(ask, logits_ND[0], sharp, position):
+            roots = todo == [ROOT]
+            starts = [row_F if at == ROOT else states[nodes[at][1]] for at in todo]
+            tokens = [ask.tokens[-1] if at == ROOT else nodes[at][3] for at in todo]
+            below, logits_ND = self._steps.rows(
+                np.stack(starts), np.array(tokens, np.int32), roots=roots
+            )
+            for at, state, logits_D in zip(todo, below, logits_ND, strict=True):
+                states[at] = state
+                above, depth = (1.0, 0) if at == ROOT else (nodes[at][0], nodes[at][2])
+                for child, p in self._contest(ask, logits_D, sharp, len(ask.tokens) + depth):
                     if above * p >= floor:
                         nodes.append((above * p, at, depth + 1, child))
             best = sorted(range(len(nodes)), key=lambda i: -nodes[i][0])[: ask.max_nodes]
@@ -194,20 +197,18 @@ class HeadDrafter:
     ) -> list[tuple[int, float]]:
         """The likeliest few tokens by log q + the position's noise, and estimated chances."""
         ids_D = self.head.ids_D
-        few = likeliest(logits_D, self._options.coupled_children, sharp)
-        scores_V = torch.full((self.head.config.shape.vocab,), -torch.inf, dtype=torch.float64)
-        tokens = [int(ids_D[i]) for i, _ in few]
-        scores_V[tokens] = torch.tensor([p for _, p in few], dtype=torch.float64).log()
-        laws = {token: p for token, (_, p) in zip(tokens, few, strict=True)}
-        found: list[tuple[int, float]] = []
-        left = 1.0
-        for _ in range(min(self._options.width if ask.trees else 1, len(tokens))):
-            token = ask.coins.coupled(scores_V, position)
-            chance = left * (1 + laws[token]) / 2 if not found else left * laws[token] / 2
-            found.append((token, chance))
-            left = max(left - chance, 0.0)
-            scores_V[token] = -torch.inf
-        return found
+        x_D = np.asarray(logits_D, np.float64) * sharp
+        noise_D = shared_noise(ask.coins, ids_D.astype(np.uint64), position)
+        noisy_D = x_D if noise_D is None else x_D + noise_D
+        n = min(self._options.width if ask.trees else 1, len(ids_D))
+        few = np.argpartition(-noisy_D, n - 1)[:n]
+        few = few[np.argsort(-noisy_D[few], kind="stable")]
+        # How far ahead a token is says how likely the target's contest has the same winner.
+        gap = np.exp(noisy_D[few] - noisy_D[few[0]])
+        log_sum = np.log(np.exp(x_D - x_D.max()).sum()) + x_D.max()
+        own = float(np.exp(x_D[few[0]] - log_sum))
+        chances = gap / gap.sum() * (1 + own) / 2
+        return [(int(ids_D[i]), float(p)) for i, p in zip(few, chances, strict=True)]
 
     def _drawn(self, ask: Ask) -> Draft:
         """A chain of draws, each from the law that is reported."""
@@ -241,10 +242,6 @@ class HeadDrafter:
             0
         )
         return law_V
-
-
-def _couples(ask: Ask) -> bool:
-    return ask.style == "coupled" and not ask.sampling.greedy
 
 
 def _allowed(ask: Ask, tree: Grown) -> Grown:

@@ -1,4 +1,4 @@
-"""Makes the drafter that `head[:PATH][:draw]` names, and says which layers it reads."""
+"""Makes the drafter that `head[:PATH][:draw|:likeliest]` names, and says which layers it reads."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -28,10 +28,12 @@ class CompileHead(Protocol):
 
 
 def _parsed(argument: str) -> tuple[str, HeadOptions]:
-    """A folder, and `:draw` after it or alone."""
+    """A folder, and `draw` or `likeliest` after it or alone."""
     folder, _, word = argument.rpartition(":")
     if word == "draw":
         return folder, HeadOptions(draws=True)
+    if word == "likeliest":
+        return folder, HeadOptions(couples=False)
     return argument, HeadOptions()
 
 
