@@ -6,15 +6,20 @@ and the text's own loss. Intervals are 95 %, from the spread between windows.
 
     python benchmarks/precision.py MODEL TEXT_FILE --tokens 20000 --arms torch:q4,compiled:q4
 
+With `--llama-python PYTHON`, an interpreter that has llama-cpp-python (`make bench-peers` makes one
+at .venv-peers/llama/bin/python), llama.cpp's own laws of the same GGUF file on the same ids join.
 Run it with two threads to spare; fp32 is the slow part.
 """
 
 import argparse
 import json
 import math
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -34,18 +39,62 @@ ASKED_AT_ONCE = 64
 DEFAULT_ARMS = "torch:bf16,torch:q8,torch:q4,compiled:fp32,compiled:bf16,compiled:q8,compiled:q4"
 
 
+Window = np.ndarray[tuple[int], np.dtype[np.int32]]
+Law = Callable[[Window, int], Tensor]
+
+# Reads windows of ids as JSON lines, writes the raw logits of all their rows as fp32.
+_LLAMA = """
+import json, sys
+from llama_cpp import Llama
+import numpy
+model = Llama(sys.argv[1], n_ctx=int(sys.argv[2]), n_batch=int(sys.argv[2]), logits_all=True,
+              n_threads=int(sys.argv[3]), n_threads_batch=int(sys.argv[3]), verbose=False)
+for line in sys.stdin:
+    ids = json.loads(line)
+    model.reset()
+    model.eval(ids)
+    rows = numpy.ascontiguousarray(model.scores[:len(ids)], numpy.float32)
+    sys.stdout.buffer.write(rows.tobytes())
+    sys.stdout.buffer.flush()
+"""
+
+
+class LlamaLaws:
+    """llama.cpp in a process of its own; a window is evaluated in one batch when it first comes."""
+
+    def __init__(self, python: str, model: Path, *, window: int, vocab: int, threads: int) -> None:
+        command = [python, "-c", _LLAMA, str(model), str(window), str(threads)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._vocab = vocab
+        self._rows = torch.empty(0)
+
+    def __call__(self, window: Window, first: int) -> Tensor:
+        if first == 0:
+            stdin, stdout = self._process.stdin, self._process.stdout
+            assert stdin is not None
+            assert stdout is not None
+            stdin.write((json.dumps(window.tolist()) + "\n").encode())
+            stdin.flush()
+            raw = stdout.read(4 * len(window) * self._vocab)
+            self._rows = torch.frombuffer(bytearray(raw), dtype=torch.float32).view(
+                len(window), self._vocab
+            )
+        return self._rows[first : first + ASKED_AT_ONCE].log_softmax(1)
+
+
 @dataclass(slots=True)
 class Tally:
     """Sums of one arm: one value a window in each list, and seconds of its passes."""
 
-    loaded: Loaded
+    facts: dict[str, object]
+    law: Law
     kl: list[float] = field(default_factory=list)
     agree: list[float] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
 
-def law(decoder: Decoder, window: np.ndarray[tuple[int], np.dtype[np.int32]], first: int) -> Tensor:
+def law(decoder: Decoder, window: Window, first: int) -> Tensor:
     """Log-probabilities of rows first to first + ASKED_AT_ONCE, the rows before them cached."""
     tokens_R = window[first : first + ASKED_AT_ONCE]
     n_rows = len(tokens_R)
@@ -64,9 +113,17 @@ def law(decoder: Decoder, window: np.ndarray[tuple[int], np.dtype[np.int32]], fi
     return logits_AV.log_softmax(1)
 
 
-def compare(
-    true: Tally, arms: list[Tally], window: np.ndarray[tuple[int], np.dtype[np.int32]]
-) -> None:
+def tally_of(loaded: Loaded) -> Tally:
+    """An arm of this project's own."""
+    facts: dict[str, object] = {
+        "backend": loaded.backend,
+        "format": loaded.format,
+        "description": loaded.description,
+    }
+    return Tally(facts=facts, law=partial(law, loaded.decoder))
+
+
+def compare(true: Tally, arms: list[Tally], window: Window) -> None:
     """Add one window to every tally."""
     sums = {id(tally): np.zeros(3) for tally in (true, *arms)}
     for first in range(0, len(window) - 1, ASKED_AT_ONCE):
@@ -86,9 +143,9 @@ def compare(
         tally.loss.append(loss / (len(window) - 1))
 
 
-def _timed(tally: Tally, window: np.ndarray[tuple[int], np.dtype[np.int32]], first: int) -> Tensor:
+def _timed(tally: Tally, window: Window, first: int) -> Tensor:
     began = time.process_time()
-    log_q_AV = law(tally.loaded.decoder, window, first)
+    log_q_AV = tally.law(window, first)
     tally.seconds += time.process_time() - began
     return log_q_AV
 
@@ -111,9 +168,7 @@ def report(tally: Tally, n_tokens: int) -> dict[str, object]:
     """One arm as JSON."""
     kl, agree, loss = interval(tally.kl), interval(tally.agree), interval(tally.loss)
     return {
-        "backend": tally.loaded.backend,
-        "format": tally.loaded.format,
-        "description": tally.loaded.description,
+        **tally.facts,
         "tokens": n_tokens,
         "kl_nats": kl[0],
         "kl_pm": kl[1],
@@ -133,6 +188,7 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=512)
     parser.add_argument("--arms", default=DEFAULT_ARMS)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--llama-python", help="interpreter that has llama-cpp-python")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     files = resolve(options.model)
@@ -143,11 +199,21 @@ def main() -> None:
             backend=backend, weights=weights, device="cpu", n_pages=n_pages, page_size=PAGE,
             threads=options.threads,
         )  # fmt: skip
-        return Tally(loaded=load_decoder(files, wish))
+        return tally_of(load_decoder(files, wish))
 
     ids = np.array(tokenize(files, options.text.read_text("utf-8"))[: options.tokens], np.int32)
-    true = open_arm("torch", "fp32")
+    reference = load_decoder(
+        files,
+        Wish(backend="torch", weights="fp32", device="cpu", n_pages=n_pages, page_size=PAGE),
+    )
+    true = tally_of(reference)
     arms = [open_arm(*arm.split(":")) for arm in options.arms.split(",")]
+    if options.llama_python is not None:
+        laws = LlamaLaws(
+            options.llama_python, files.weights[0], window=options.window,
+            vocab=reference.spec.vocab_size, threads=options.threads,
+        )  # fmt: skip
+        arms.append(Tally(facts={"backend": "llama.cpp", "format": "the file's own"}, law=laws))
     windows = [ids[i : i + options.window] for i in range(0, len(ids), options.window)]
     windows = [window for window in windows if len(window) > 1]
     for i, window in enumerate(windows):
