@@ -65,8 +65,9 @@ def write(folder: Path, plan: Mapping[str, Any], n_prompts: int = 40) -> Path:
 
 
 def shell(
-    folder: Path, *, stop_after: int | None = None, make: Callable[[], Model] = small_model
-) -> Shell:
+    folder: Path, *, stop_after: int | None = None, make: Callable[[], Model] = small_model,
+    program: Mapping[str, object] | None = None,
+) -> Shell:  # fmt: skip
     """What a command line provides. stop_after: interrupted after so much progress."""
     told = 0
     seconds = 0
@@ -93,8 +94,9 @@ def shell(
 
     tools = Tools(open_model=open_model, environ={}, logs=folder / "logs")
     return Shell(
-        tools=tools, manifest=lambda _: None, now=now, watch=watch, program={"version": "tests"}
-    )
+        tools=tools, manifest=lambda _: None, now=now, watch=watch,
+        program=program or {"version": "tests"},
+    )  # fmt: skip
 
 
 @contextmanager

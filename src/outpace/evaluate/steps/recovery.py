@@ -20,8 +20,9 @@ from outpace.evaluate.steps.session import Session
 from outpace.events import ControlSwitched, Event
 
 ZONE_TOKENS, ZONES = 160, 3
-# Guessing has stopped when at most one round in so many guesses, and is back when most do.
-_LOOK, _MOST_RESTING = 8, 2
+# Guessing has stopped when no more of the next rounds guess than probes do, and is back when no
+# more of them rest.
+_LOOK, MOST_PROBES = 8, 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +107,12 @@ def judged(steps: Seq[Step], switches: int, zone: int) -> Recovered:
 
 
 def _first(steps: Seq[Step], *, resting: bool) -> Step | None:
-    """The first round from which on guesses are few, or are back."""
+    """The first round that rests, or guesses, where most of those that follow do too."""
     for at, step in enumerate(steps):
         coming = steps[at : at + _LOOK]
-        n = sum(s.drafted > 0 for s in coming)
-        few = n <= _MOST_RESTING * len(coming) / _LOOK
-        if few == resting and (len(coming) >= _LOOK // 2 or at == 0):
+        share = sum(s.drafted > 0 for s in coming) / len(coming)
+        if resting and not step.drafted and share <= MOST_PROBES:
+            return step
+        if not resting and step.drafted and share > 1 - MOST_PROBES:
             return step
     return None
