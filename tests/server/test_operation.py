@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import socket
 import threading
 from collections.abc import Sequence as Seq
@@ -193,7 +194,8 @@ def test_a_full_queue_is_429_with_retry_after() -> None:
     with running(model) as live:
         body = {"prompt": "hello", "max_tokens": 100_000, "ignore_eos": True, "stream": True}
         with live.http.stream("POST", "/v1/completions", json=body) as response:
-            next(response.iter_lines())
+            lines = response.iter_lines()
+            next(lines)  # kept: an iterator that is dropped hangs up
             refusal = live.post("/v1/completions", prompt=["a", "b", "c"], max_tokens=3)
             refused(refusal, 429)
             assert int(refusal.headers["retry-after"]) >= 1
@@ -222,7 +224,8 @@ def test_the_feed_says_what_happens_without_words_of_users(
     with running() as live:
         empty = live.http.get("/outpace/state").json()
         assert empty["acceptance"] == {"length": None, "tokens_per_round": None, "by_position": []}
-        assert "spec_decode" not in live.http.get("/metrics").text
+        counters = live.http.get("/metrics").text
+        assert re.search(r"^vllm:spec_decode_num_drafts_total\S* 0\.0$", counters, re.M)
         live.chat("ab ab ab ab ab", max_tokens=60, temperature=0)
         state = live.http.get("/outpace/state").json()
         assert [entry["stage"] for entry in state["stages"]] == [
@@ -256,3 +259,9 @@ def test_what_is_written_is_sent_at_once() -> None:
             return found
 
     assert asyncio.run(nodelay()) != 0
+
+
+def test_where_nobody_guesses_there_are_no_counters_of_guesses() -> None:
+    with running(small_model(drafter="none")) as live:
+        live.chat(max_tokens=5)
+        assert "spec_decode" not in live.http.get("/metrics").text

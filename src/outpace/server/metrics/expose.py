@@ -114,14 +114,14 @@ class ServerCollector(Collector):
         yield self._counters(
             "vllm:request_success", "Requests by how they ended.", "finished_reason", reasons
         )
-        if "drafts" not in c.totals:
-            return  # no guess yet: no data, rather than a rate of nothing
+        if "drafts" not in c.totals and self._service.engine.drafter.name == "none":
+            return  # nobody guesses. Where somebody may, load tools look for counters beforehand
         for name, key, text in (
             ("num_drafts", "drafts", "Rounds with guesses."),
             ("num_draft_tokens", "draft_tokens", "Guesses."),
             ("num_accepted_tokens", "accepted_tokens", "Guesses kept."),
         ):
-            yield self._counter(f"vllm:spec_decode_{name}", text, c.totals[key])
+            yield self._counter(f"vllm:spec_decode_{name}", text, get(key, 0))
         yield self._counters(
             "vllm:spec_decode_num_accepted_tokens_per_pos", "Guesses kept, by position.",
             "position", {str(p): c.kept_at.get(p, 0) for p in sorted(c.offered_at)},
