@@ -9,7 +9,6 @@ import sys
 import traceback
 from typing import Annotated
 
-import click
 import typer
 
 from outpace import __version__
@@ -34,6 +33,11 @@ from outpace.errors import (
     OutpaceError,
     RequestError,
     TraceError,
+)
+
+# Typer's wrong arguments, by the class that has their messages: click's own or typer's copy of it.
+_WRONG_USE: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
 app = typer.Typer(
@@ -84,10 +88,10 @@ def main() -> None:
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     try:
         code = app(standalone_mode=False)
-    except click.exceptions.Abort:
+    except typer.Abort:
         sys.exit(130)
-    except click.ClickException as error:
-        error.show()
+    except _WRONG_USE as error:
+        error.show()  # type: ignore[attr-defined]
         sys.exit(EXIT_USAGE if sys.argv[1:2] == ["evaluate"] else 2)  # there, 2 is a verdict
     except KeyboardInterrupt:
         say("interrupted")
