@@ -1,11 +1,11 @@
 """What a drafter is worth in the engine: tokens per target pass and tokens per second, by category.
 
 Every prompt is answered by every arm before the next prompt, the order of arms turning, so that a
-machine that slows down slows all of them. `plain` is the same engine without guesses. With
---nodes every round guesses as many as that; without, the engine's control decides.
+machine that slows down slows all of them. `plain` is the same engine without guesses. An arm's
+drafter guesses as the engine's control decides, or, as in `auto@16`, so many nodes every round.
 
     python benchmarks/heads.py PROMPTS.jsonl --model smollm2-135m --arms plain,auto
-    python benchmarks/heads.py PROMPTS.jsonl --arms head,auto --nodes 16 --depth 8 --each 5
+    python benchmarks/heads.py PROMPTS.jsonl --arms plain,head@16,auto@16,auto@0 --depth 8 --each 5
 
 PROMPTS has Spec-Bench's shape: `category` and `turns`, of which the first is used. Intervals are
 95 % bootstraps over prompts; ratios of speed are paired by prompt.
@@ -125,13 +125,9 @@ def run(options: argparse.Namespace) -> None:
         if not options.each or counts[row["category"]] <= options.each:
             prompts.append((row["category"], row["turns"][0]))
     arms = options.arms.split(",")
-    limits = None
-    if options.nodes:
-        depth = options.depth or options.nodes
-        limits = Limits(max_nodes=options.nodes, max_depth=depth, reason="as asked")
     choice = RuntimeChoice(threads=options.threads)
     with load(options.model, drafter=options.opened, choice=choice) as model:
-        engines = {arm: engine_of(model, arm, limits) for arm in arms}
+        engines = {arm: engine_of(model, arm, options.depth) for arm in arms}
         answers: list[Answer] = []
         for at, (category, prompt) in enumerate(prompts):
             ids = model.encode(prompt)
@@ -151,11 +147,15 @@ def run(options: argparse.Namespace) -> None:
         tell(answers, arms)
 
 
-def engine_of(model: Model, arm: str, limits: Limits | None) -> Engine:
-    """An engine whose texts start from nothing known."""
+def engine_of(model: Model, arm: str, depth: int) -> Engine:
+    """An engine of its own for an arm."""
     if arm == "plain":
         return model.engine_with("none", OFF)
-    return model.engine_with(arm, limits)
+    spec, _, nodes = arm.partition("@")
+    if not nodes:
+        return model.engine_with(spec)
+    limits = Limits(max_nodes=int(nodes), max_depth=min(int(nodes), depth), reason="as asked")
+    return model.engine_with(spec, limits)
 
 
 def main() -> None:
@@ -170,8 +170,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--rule", default=None)
-    parser.add_argument("--nodes", type=int, default=0)
-    parser.add_argument("--depth", type=int, default=0)
+    parser.add_argument("--depth", type=int, default=8, help="deepest guess of NAME@N arms")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--out", type=Path, default=None, help="append every answer as JSON")
     run(parser.parse_args())
