@@ -31,6 +31,12 @@ def number(value: float) -> str:
     return f"{value:#.3g}" if abs(value) >= 1e-3 else f"{value:.3g}"
 
 
+def milliseconds(seconds: float) -> str:
+    """A time as it is read."""
+    value = 1000 * seconds
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
 def interval(low: float | None, high: float | None) -> str:
     """The bounds; nothing where there are none."""
     return "" if low is None or high is None else f" [{number(low)}, {number(high)}]"

@@ -104,12 +104,14 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """A field of the lineage; arms: values per arm where they differ."""
+    """A field of the lineage; arms: values per arm where they differ. details: what the digests
+    stand for, as JSON, where it was kept."""
 
     field: str
     value: str
     arms: tuple[tuple[str, str], ...]
     treatment: bool
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The seven questions of adoption, answered from the evidence and from nothing else."""
 
-from outpace.evaluate.judge.words import interval, number, percent, units
+from outpace.evaluate.judge.words import interval, milliseconds, number, percent, units
 from outpace.evaluate.plan.document import BASELINE, CANDIDATE, FALLBACK
 from outpace.evaluate.report.facts.trail import describe, maintenance
 from outpace.evaluate.report.figures import Curve, Resources, Source, spans
@@ -52,12 +52,10 @@ def _mechanism(study: Reported, report: Report) -> Answer:
     elif even is None:
         answer = f"A pass brings {said(mine.pooled, ' tokens')}; its price was not measured."
     else:
-        pays = "pays" if even.length.value > even.cost.value else "does not pay"
         answer = (
-            f"A pass with guesses brings {number(even.length.value)} tokens and costs "
-            f"{number(even.cost.value)} plain passes, so guessing {pays}: "
-            f"{number(even.predicted)} times as fast by arithmetic, "
-            f"{said(even.measured)} as measured per token."
+            f"A pass of the candidate brings {number(even.length.value)} tokens and costs "
+            f"{number(even.cost.value)} plain passes: {number(even.predicted)} times as fast by "
+            f"arithmetic, {said(even.measured)} as measured per token. {_pays(even.measured)}"
         )
     facts = [Fact(label="Candidate", value=describe(study, CANDIDATE))]
     if mine is not None:
@@ -73,6 +71,15 @@ def _mechanism(study: Reported, report: Report) -> Answer:
                  source=even.source)
         )  # fmt: skip
     return Answer(question="By what mechanism?", answer=answer, facts=tuple(facts))
+
+
+def _pays(measured: Estimate | None) -> str:
+    """What the bounds say."""
+    if measured is None or measured.low is None or measured.high is None:
+        return "Whether guessing pays cannot be said."
+    if measured.low > 1:
+        return "Guessing pays."
+    return "Guessing does not pay." if measured.high < 1 else "Whether guessing pays is open."
 
 
 def _baseline(study: Reported, report: Report) -> Answer:
@@ -207,7 +214,7 @@ def _both(curves: dict[tuple[str, str], Curve], metric: str) -> str:
     for arm in (CANDIDATE, BASELINE):
         c = curves.get((metric, arm))
         if c is not None:
-            parts.append(f"{arm} {1e3 * c.p50:.3g} median, {1e3 * c.p99:.3g} p99")
+            parts.append(f"{arm} {milliseconds(c.p50)} median, {milliseconds(c.p99)} p99")
     return "; ".join(parts) or NO_DATA
 
 

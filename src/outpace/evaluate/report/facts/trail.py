@@ -1,5 +1,6 @@
 """What it rests on: lineage, the ledger's statements, limits and deviations."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from outpace.evaluate.report.shape import Event, Traced
 from outpace.evaluate.report.study import TEST, Reported
 
 _SHORT = 16
+_MOST = 6000
 
 
 def lineage(study: Reported) -> tuple[Traced, ...]:
@@ -29,6 +31,7 @@ def lineage(study: Reported) -> tuple[Traced, ...]:
             Traced(
                 field=name, arms=arms, treatment=len({value for _, value in arms}) > 1,
                 value=_spelled(study.lineage, name, whole) if whole is not None else "",
+                details=_details(study.lineage, name),
             )
         )  # fmt: skip
     return tuple(made)
@@ -67,6 +70,8 @@ def _limits(study: Reported) -> Iterator[str]:
     for arm in plan.arms:
         if guessed(study.evidence, TEST, arm) is None and study.evidence.requests(TEST, arm):
             yield f"{arm} tells nothing of its guesses: it was measured from the client alone."
+    if "test" not in state.done and study.evidence.rows:
+        yield "The test is not done: figures show what is there so far, and nothing is judged."
     if "confirm" not in state.done and plan.data.split.confirm:
         yield "The confirmation set was not opened: the verdict rests on the test alone."
     if plan.load is not None and "load" not in state.done:
@@ -76,9 +81,7 @@ def _limits(study: Reported) -> Iterator[str]:
             yield "The machine reports no energy."
         if used.cores_busy is None:
             yield f"{used.arm} reports no processor time, so no cost."
-        if used.checked < used.requests:
-            unchecked = used.requests - used.checked
-            yield f"{unchecked} answers of {used.arm} have no check and count as useful."
+    yield from _unchecked(study)
     yield from _planted(study)
     for stale in state.stale:
         changed = ", ".join(stale.changed)
@@ -88,6 +91,17 @@ def _limits(study: Reported) -> Iterator[str]:
         found = lock.body.get(key) if lock is not None else None
         if isinstance(found, list):
             yield from (_sentence(str(text)) for text in found)
+
+
+def _unchecked(study: Reported) -> Iterator[str]:
+    counts = {used.arm: used.requests - used.checked for used in resources(study)}
+    if len(set(counts.values())) == 1 and any(counts.values()):
+        n = next(iter(counts.values()))
+        yield f"{n} answers of each arm have no check: they count as useful."
+        return
+    for arm, n in counts.items():
+        if n:
+            yield f"{n} answers of {arm} have no check: they count as useful."
 
 
 def _planted(study: Reported) -> Iterator[str]:
@@ -133,6 +147,22 @@ def _spelled(document: Mapping[str, Any], key: str, digest: str) -> str:
         if 0 < len(words) <= 120:
             return words
     return digest[:_SHORT] if len(digest) > 2 * _SHORT else digest
+
+
+def _details(document: Mapping[str, Any], name: str) -> str:
+    """Everything the digests of a field stand for, as JSON; nothing where that is short."""
+    found = {
+        key.partition("/")[2] or name: value
+        for key, value in document.items()
+        if key.partition("/")[0] == name and isinstance(value, dict | list)
+    }
+    if not found:
+        return ""
+    whole = found[name] if list(found) == [name] else found
+    text = json.dumps(whole, indent=1, ensure_ascii=False, sort_keys=True)
+    return (
+        text if len(text) <= _MOST else f"{text[:_MOST]}\n… {len(text) - _MOST:,} more characters"
+    )
 
 
 def _sentence(text: str) -> str:

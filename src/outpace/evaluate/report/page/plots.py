@@ -16,6 +16,7 @@ from outpace.evaluate.report.figures import (
     ProbePoint,
     Speed,
 )
+from outpace.evaluate.report.page.sayings import well_known
 from outpace.evaluate.report.page.svg import (
     X0,
     X1,
@@ -89,7 +90,7 @@ def distribution(curves: Seq[Curve]) -> Markup:
 
 def positions(guesses: Guesses) -> Markup:
     """How often guess i was kept: of all drafts that reached it, and where the one before was."""
-    shown = guesses.positions[:12]
+    shown = well_known(guesses)
     x = Scale(low=0.6, high=max(len(shown), 2) + 0.4, start=X0, end=X1)
     y = Scale(low=0, high=1, start=Y0, end=Y1)
     parts = [axes(None, y, "position of the guess", "share kept", y_words=_percent)]

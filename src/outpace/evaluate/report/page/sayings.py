@@ -2,7 +2,8 @@
 
 from outpace.evaluate.judge.words import number, percent, units
 from outpace.evaluate.plan.document import BASELINE, CANDIDATE
-from outpace.evaluate.report.page.words import NAMES, NO_DATA, between, times
+from outpace.evaluate.report.figures import Guesses, PositionRate
+from outpace.evaluate.report.page.words import NAMES, NO_DATA, between, ordinal, times
 from outpace.evaluate.report.shape import Report
 from outpace.stats import Estimate
 
@@ -94,13 +95,18 @@ def _positions(report: Report) -> str:
     g = next((g for g in report.guesses if g.arm == CANDIDATE), None)
     if g is None or not g.positions:
         return NO_DATA
-    first, last = g.positions[0], g.positions[-1]
-    if len(g.positions) == 1:
-        return f"The first guess was kept {percent(first.marginal)} of the time."
-    return (
-        f"The first guess was kept {percent(first.marginal)} of the time, guess {last.position} "
-        f"{percent(last.marginal)}."
-    )
+    shown = well_known(g)
+    first, last = shown[0], shown[-1]
+    words = f"The first guess was kept {percent(first.marginal)} of the time"
+    if len(shown) == 1:
+        return f"{words}."
+    return f"{words}, the {ordinal(last.position)} {percent(last.marginal)}."
+
+
+def well_known(g: Guesses) -> tuple[PositionRate, ...]:
+    """Positions that enough drafts reached for a share to mean something; at least the first."""
+    least = max(5, g.positions[0].offered // 100)
+    return tuple(p for p in g.positions[:12] if p.position == 1 or p.offered >= least)
 
 
 def _lengths(report: Report) -> str:

@@ -1,6 +1,6 @@
 """Numbers as the page and the console show them; "no data" where there is none."""
 
-from outpace.evaluate.judge.words import number, percent
+from outpace.evaluate.judge.words import milliseconds, number, percent
 from outpace.stats import Estimate
 
 NO_DATA = "no data"
@@ -25,8 +25,7 @@ def ms(seconds: float | None) -> str:
     """Seconds as milliseconds."""
     if seconds is None:
         return NO_DATA
-    value = 1000 * seconds
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return milliseconds(seconds)
 
 
 def plain(value: float | None) -> str:
@@ -55,4 +54,5 @@ def lines(ranges: str) -> str:
 
 def ordinal(n: int) -> str:
     """2 -> 2nd."""
-    return f"{n}{'nd' if n == 2 else 'rd' if n == 3 else 'th'}"
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{'th' if n % 100 in (11, 12, 13) else ending}"
