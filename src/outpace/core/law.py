@@ -8,9 +8,7 @@ depends on that row alone, bit by bit, whatever shares its pass: the coupled tex
 request needs exactly that.
 """
 
-from collections.abc import Iterator
 from collections.abc import Sequence as Seq
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,6 +19,7 @@ from torch import Tensor
 
 from outpace.core.coins import Coins
 from outpace.core.sampling import Sampling
+from outpace.core.score import likeliest
 from outpace.errors import ContractError
 
 # Tried first when looking for the likeliest tokens; doubled thrice until it suffices.
@@ -74,24 +73,6 @@ def one_hot(token: int, like_V: Tensor) -> Tensor:
     return law_V
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch works alone meanwhile.
-
-    A row is too short to gain from its helper threads, and those, once woken, go on spinning for
-    a while on the cores that a model's own threads need: passes between took 1.6 times as long.
-    """
-    n_threads = torch.get_num_threads()
-    if n_threads == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
-
-
 def _array(x_V: Tensor) -> NDArray[Any]:
     """A row as NumPy's, whose selection takes a tenth of torch's time for a whole vocabulary."""
     return x_V.detach().cpu().numpy()  # no memory moves on a CPU
@@ -142,21 +123,6 @@ def filter_support(p_V: Tensor, sampling: Sampling) -> Tensor:
 def _rescale(weights_V: Tensor) -> Tensor:
     # NumPy adds on one thread, in an order of its own; torch splits long rows among threads.
     return weights_V / float(_array(weights_V).sum())
-
-
-def likeliest(scores_V: Tensor) -> int:
-    """The index of the highest score, the lowest on a tie.
-
-    NumPy's, where it can be: torch's takes 20 times as long for a row of a vocabulary.
-
-    Raises:
-        ContractError: it is infinite, or there is a NaN, which counts as the highest.
-    """
-    on_cpu = scores_V.device.type == "cpu"
-    best = int(scores_V.detach().numpy().argmax()) if on_cpu else int(scores_V.argmax())
-    if not float(scores_V[best]) < torch.inf:
-        raise ContractError("logits contain NaN or infinity; the model's weights may be damaged")
-    return best
 
 
 def fenced(scores_V: Tensor, allowed_V: Tensor) -> Tensor:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from outpace.core.accept import Verdict, accept, choose_rule
 from outpace.core.draft import NO_GUESS, Ask, Draft, Drafter, Seen
-from outpace.core.law import Laws, one_thread
+from outpace.core.law import Laws
 from outpace.core.resample import resample
-from outpace.core.score import Rows, Runtime, Scores, token_logprobs
+from outpace.core.score import Rows, Runtime, Scores, one_thread, token_logprobs
 from outpace.core.sequence import Finish, Sequence
 from outpace.errors import ContractError, RequestError
 
