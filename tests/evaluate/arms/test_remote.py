@@ -1,7 +1,7 @@
 """Endpoints as arms: real servers over HTTP, what they tell, and what is wrong with some."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ from outpace.evaluate.arms.adapters import ADAPTERS, counted, recognised, scrape
 from outpace.evaluate.arms.managed import environment_key, free_port
 from outpace.evaluate.arms.remote import RemoteArm
 from outpace.evaluate.exact import wire
-from outpace.evaluate.judge.verified import Verified
+from outpace.evaluate.exact.kept import Kept
+from outpace.evaluate.judge.verified import TextCheck, Verified
 from outpace.evaluate.measure.shares import Share, window_of
 from outpace.evaluate.plan.arms import EndpointArm
 from outpace.server.settings import Settings
@@ -75,16 +76,21 @@ def test_the_audit_sees_who_guesses_and_that_the_model_is_one(
         assert audit.same_model(other, "baseline").same is False
 
 
-def test_texts_over_the_wire_are_identical_or_judged(servers: tuple[Live, Live], arm: Arm) -> None:
-    limits: list[str] = []
+def compared(base: RemoteArm, other: RemoteArm, n: int, folder: Path) -> list[TextCheck]:
+    with closing(Kept(folder, other.root)) as kept:
+        return wire.compare(base, [other], plain(n), n_tokens=30, kept=kept, tick=lambda *_: None)
+
+
+def test_texts_over_the_wire_are_identical_or_judged(
+    servers: tuple[Live, Live], arm: Arm, tmp_path: Path
+) -> None:
     base, other = arm(servers[0], "baseline"), arm(servers[1])
-    found = wire.compare(base, [other], plain(3), n_tokens=30, tick=lambda *_: None, limits=limits)
+    found = compared(base, other, 3, tmp_path)
     assert [(f.verdict, f.control, f.n_tokens) for f in found] == [("identical",) * 2 + (30,)] * 3
-    assert not limits
+    other.close()  # what was found is not asked again
+    assert compared(base, other, 3, tmp_path) == found
     with running(small_model(seed=4)) as stranger:
-        wrong = wire.compare(
-            base, [arm(stranger)], plain(1), n_tokens=30, tick=lambda *_: None, limits=limits
-        )
+        wrong = compared(base, arm(stranger), 1, tmp_path)
     assert wrong[0].verdict == "mismatch"
     assert wrong[0].at == 0
     assert wrong[0].margin is not None

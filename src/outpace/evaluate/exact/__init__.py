@@ -4,6 +4,7 @@
     wire.py      endpoints: text against text, judged by log-probabilities where servers give them
     sampled.py   samples of both arms, for the tests of `stats` on whole laws
     contract.py  the contract checks of `outpace.endpoint`, on an arm
+    kept.py      what was found so far, in the study's folder
     law/         the enumeration: every path of the real round on small tables
 
 What `verify` finds is the body of its statement, a `judge.verified.Verified`:

@@ -13,6 +13,7 @@ from outpace.core.sampling import Sampling
 from outpace.evaluate.arms.arm import Asked
 from outpace.evaluate.arms.local import LocalArm, engine_of
 from outpace.evaluate.arms.planted import distorted
+from outpace.evaluate.exact.kept import Kept
 from outpace.evaluate.exactness import Case, Text, decode, judge
 from outpace.evaluate.judge.verified import SameOrNot, TextCheck
 from outpace.evaluate.measure.schedule import Question
@@ -24,28 +25,37 @@ _SPARE_TOKENS = 32
 
 def compare(
     baseline: LocalArm, others: Seq[LocalArm], questions: Seq[Question], *, n_tokens: int,
-    seed: int, tick: Tick,
+    seed: int, kept: Kept, tick: Tick,
 ) -> list[TextCheck]:  # fmt: skip
     """All arms on all prompts, at each prompt's temperatures."""
     found: list[TextCheck] = []
     for place, question in enumerate(questions):
         for temperature in question.temperatures:
+            known = [kept.text(arm.name, question.id, temperature) for arm in others]
+            if all(known):
+                tick(len(others), "same text: compared before")
+                found += [check for check in known if check is not None]
+                continue
             case = _case(baseline, question, temperature, n_tokens, seed + place)
             plain, again = _text(baseline, case), _text(baseline, case)
-            control = _judged(baseline, case, plain, again)
+            control = _judged(baseline, case, plain, again)[0]
             for arm in others:
-                arm.settle([Asked(messages=question.messages, sampling=case.sampling)])
-                verdict, at, margin, noise = _judged(baseline, case, plain, _text(arm, case))
-                found.append(
-                    TextCheck(
-                        arm=arm.name, prompt=question.id, temperature=temperature,
-                        verdict=verdict, at=at, margin=margin, noise=noise,
-                        n_tokens=len(plain.tokens), control=control[0],
-                        how="token ids, in this process",
-                    )
-                )  # fmt: skip
+                check = _check(baseline, arm, question, case, plain)
+                found.append(kept.keep(check.model_copy(update={"control": control})))
                 tick(1, f"same text: {arm.name}")
     return found
+
+
+def _check(
+    baseline: LocalArm, arm: LocalArm, question: Question, case: Case, plain: Text
+) -> TextCheck:
+    arm.settle([Asked(messages=question.messages, sampling=case.sampling)])
+    verdict, at, margin, noise = _judged(baseline, case, plain, _text(arm, case))
+    return TextCheck(
+        arm=arm.name, prompt=question.id, temperature=case.sampling.temperature, verdict=verdict,
+        at=at, margin=margin, noise=noise, n_tokens=len(plain.tokens),
+        how="token ids, in this process",
+    )  # fmt: skip
 
 
 def _case(arm: LocalArm, question: Question, temperature: float, n_tokens: int, seed: int) -> Case:

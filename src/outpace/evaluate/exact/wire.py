@@ -16,6 +16,7 @@ import httpx
 from outpace.bench.client import Answer
 from outpace.core.sampling import Sampling
 from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.exact.kept import Kept
 from outpace.evaluate.exact.texts import Tick
 from outpace.evaluate.exactness import first_difference
 from outpace.evaluate.judge.verified import SameOrNot, TextCheck
@@ -34,10 +35,10 @@ class _Found:
 
 
 def compare(
-    base: RemoteArm, others: Seq[RemoteArm], questions: Seq[Question], *, n_tokens: int, tick: Tick,
-    limits: list[str],
+    base: RemoteArm, others: Seq[RemoteArm], questions: Seq[Question], *, n_tokens: int,
+    kept: Kept, tick: Tick,
 ) -> list[TextCheck]:  # fmt: skip
-    """Greedy texts of every arm on every prompt; what could not be checked goes to `limits`."""
+    """Greedy texts of every arm on every prompt."""
     found: list[TextCheck] = []
     goes_on = all(arm.goes_on for arm in (base, *others))
     # Engines that can be told to go on also tell log-probabilities.
@@ -47,19 +48,24 @@ def compare(
     for question in questions:
         if 0.0 not in question.temperatures:
             continue
+        known = [kept.text(arm.name, question.id, 0.0) for arm in others]
+        if all(known):
+            tick(len(others), "same text: compared before")
+            found += [check for check in known if check is not None]
+            continue
         plain, again = (base.ask(question.messages, sampling) for _ in range(2))
-        control = _judged(base, question, plain, again)
+        control = _judged(base, question, plain, again).verdict
         for arm in others:
             verdict = _judged(base, question, plain, arm.ask(question.messages, sampling))
             tick(1, f"same text: {arm.name}")
-            if verdict.verdict == "unchecked":
-                limits.append(f"{arm.name} on {question.id}: {verdict.why}")
             found.append(
-                TextCheck(
-                    arm=arm.name, prompt=question.id, temperature=0.0, verdict=verdict.verdict,
-                    at=verdict.at, margin=verdict.margin, noise=verdict.noise,
-                    n_tokens=plain.completion_tokens, control=control.verdict,
-                    how=verdict.why or "token ids" if plain.tokens is not None else "texts",
+                kept.keep(
+                    TextCheck(
+                        arm=arm.name, prompt=question.id, temperature=0.0,
+                        verdict=verdict.verdict, at=verdict.at, margin=verdict.margin,
+                        noise=verdict.noise, n_tokens=plain.completion_tokens, control=control,
+                        how=verdict.why or ("texts" if plain.tokens is None else "token ids"),
+                    )
                 )
             )  # fmt: skip
     return found

@@ -1,6 +1,7 @@
 """Exactness and what timing rests on, found out before any timing."""
 
 from collections.abc import Sequence as Seq
+from contextlib import closing
 
 from outpace.evaluate.arms import audit
 from outpace.evaluate.arms.local import LocalArm
@@ -8,6 +9,7 @@ from outpace.evaluate.arms.managed import environment_key
 from outpace.evaluate.arms.remote import RemoteArm
 from outpace.evaluate.data import Item
 from outpace.evaluate.exact import contract, texts, wire
+from outpace.evaluate.exact.kept import Kept
 from outpace.evaluate.exact.law import enumerate_law
 from outpace.evaluate.exact.sampled import sampled_laws
 from outpace.evaluate.exact.texts import Tick
@@ -18,6 +20,8 @@ from outpace.evaluate.judge.verified import (
     TextCheck,
     Verified,
 )
+from outpace.evaluate.lineage import digest
+from outpace.evaluate.phases import DEPENDS
 from outpace.evaluate.plan.arms import Arm, EndpointArm, InProcessArm
 from outpace.evaluate.plan.criteria import Contract, Criterion, ExactLaw, SameLaw, SameText
 from outpace.evaluate.plan.document import BASELINE
@@ -36,18 +40,23 @@ def verify(session: Session) -> Verified:
     asked = _prompts(session)
     same_text = [c for c in plan.criteria if isinstance(c, SameText)]
     n_texts = sum(len(item.temperatures) for item in asked) * (len(arms) - 1)
-    with session.shell.watch("verify", n_texts if same_text else 0) as tick:
+    basis = digest({k: v for k, v in session.lineage.fields.items() if _matters(k)})
+    with (
+        session.shell.watch("verify", n_texts if same_text else 0) as tick,
+        closing(Kept(session.study.folder, basis)) as kept,
+    ):
         tick(0, "do the arms differ in speculation only?")
         meant = {name: speculating(arm) for name, arm in plan.arms.items()}
         found = Verified(
             activity=audit.activity(arms, meant),
             same_model=audit.same_model(arms, BASELINE),
             config_effect=tuple(audit.config_effect(arms)),
-            texts=tuple(_texts(session, asked, same_text, tick, limits)),
-            exact_law=_law(plan.criteria, tick),
+            texts=tuple(_texts(session, asked, same_text, kept, tick)),
+            exact_law=_law(plan.criteria, kept, tick),
             laws=_laws(session, asked, tick),
             contract=_contract(session, tick, limits),
         )
+    limits += _unseen(session, found)
     found = found.model_copy(update={"limits": tuple(limits)})
     session.note("verify", found.model_dump(mode="json"))
     for arm in arms.values():
@@ -77,7 +86,7 @@ def _prompts(session: Session) -> list[Item]:
 
 
 def _texts(
-    session: Session, items: list[Item], wanted: list[SameText], tick: Tick, limits: list[str]
+    session: Session, items: list[Item], wanted: list[SameText], kept: Kept, tick: Tick
 ) -> list[TextCheck]:
     if not wanted:
         return []
@@ -88,26 +97,40 @@ def _texts(
         judged = {c.arm for c in wanted}
         here = [arm for arm in others if isinstance(arm, LocalArm) and arm.name in judged]
         beside = [arm for arm in others if isinstance(arm, LocalArm) and arm.name not in judged]
-        for arm in others:
-            if not isinstance(arm, LocalArm):
-                limits.append(f"texts of {arm.name} were not compared with another process's")
         return [
             check
             for arms, some in ((here, items), (beside, items[:FEW_PROMPTS]))
             if arms
-            for check in texts.compare(base, arms, some, n_tokens=n_tokens, seed=seed, tick=tick)
+            for check in texts.compare(
+                base, arms, some, n_tokens=n_tokens, seed=seed, kept=kept, tick=tick
+            )
         ]
     if isinstance(base, RemoteArm):
         remote = [arm for arm in others if isinstance(arm, RemoteArm)]
-        return wire.compare(base, remote, items, n_tokens=n_tokens, tick=tick, limits=limits)
+        return wire.compare(base, remote, items, n_tokens=n_tokens, kept=kept, tick=tick)
     return []
 
 
-def _law(criteria: Seq[Criterion], tick: Tick) -> LawWalk | None:
+def _unseen(session: Session, found: Verified) -> list[str]:
+    """What texts could not show."""
+    unchecked = [f"{t.arm} on {t.prompt}: {t.how}" for t in found.texts if t.verdict == "unchecked"]
+    base = session.arms[BASELINE]
+    for arm in session.arms.values():
+        if isinstance(arm, LocalArm) != isinstance(base, LocalArm):
+            unchecked.append(f"texts of {arm.name} were not compared with another program's")
+    return unchecked
+
+
+def _matters(field: str) -> bool:
+    """Whether findings rest on a field of the lineage."""
+    return field.partition("/")[0] in DEPENDS["verify"]
+
+
+def _law(criteria: Seq[Criterion], kept: Kept, tick: Tick) -> LawWalk | None:
     if not any(isinstance(c, ExactLaw) for c in criteria):
         return None
     tick(0, "every path of the real round")
-    return enumerate_law()
+    return kept.law(enumerate_law)
 
 
 def _laws(session: Session, items: list[Item], tick: Tick) -> dict[str, tuple[LawCheck, ...]]:
