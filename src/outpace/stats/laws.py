@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import special
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -127,9 +127,11 @@ def _cells(
 
 def _noncentrality(df: int, alpha: float) -> float:
     """Of a chi-squared law at which a test at level alpha has the wanted power."""
+    from scipy import optimize  # a tenth of a second, which not every command has to wait
+
     critical = float(special.chdtri(df, alpha))
     found = optimize.brentq(
-        lambda x: stats.ncx2.sf(critical, df, x) - POWER, 1e-6, 100 + 20 * critical
+        lambda x: 1 - special.chndtr(critical, df, x) - POWER, 1e-6, 100 + 20 * critical
     )
     return float(found)
 

@@ -2,7 +2,7 @@
 
 import math
 
-from scipy import optimize, special
+from scipy import special
 
 from outpace.stats.estimate import Estimate
 
@@ -69,6 +69,8 @@ def paired_difference(
         if abs(distance) < 1e-12:
             return 0.0
         return distance / math.sqrt(variance) if variance > 0 else math.copysign(1e9, distance)
+
+    from scipy import optimize  # a tenth of a second, which not every command has to wait
 
     edge = 1 - 1e-9
     low, high = -1.0, 1.0

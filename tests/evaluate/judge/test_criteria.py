@@ -283,3 +283,16 @@ def test_the_fallback_arm_is_judged_like_any_other() -> None:
         ("criteria", [SPEED, c]), ("decision.falsified_by", ["speed"]), ("failure_mode", ...),
     )  # fmt: skip
     assert one(studied(made), "r").status == "PASS"
+
+
+def test_without_pairing_in_time_answers_to_one_prompt_still_pair() -> None:
+    made = whole(
+        ("criteria", [SPEED]), ("decision.falsified_by", ["speed"]), ("failure_mode", ...),
+        ("design.paired", False),
+    )  # fmt: skip
+    study = studied(made)
+    study.requests = [
+        replace(m, request=replace(m.request, attempt=1)) if m.arm == "candidate" else m
+        for m in study.requests
+    ]
+    assert one(study, "speed").status == "PASS"

@@ -4,10 +4,10 @@ PASSED: supported and confirmed. WARNED: supported but unconfirmed, or inconclus
 refuted or invalid. The statement is not signed; whoever releases signs it.
 """
 
+import hashlib
 from collections.abc import Mapping
 
-from outpace.evaluate.lineage import digest
-from outpace.evaluate.plan.document import CANDIDATE
+from outpace.evaluate.plan.document import CANDIDATE, canonical
 from outpace.evaluate.report.shape import Report
 from outpace.evaluate.report.study import Reported
 
@@ -33,7 +33,7 @@ def statement(study: Reported, report: Report, *, records_sha256: str) -> Docume
     return {
         "_type": _TYPE,
         "subject": [
-            {"name": f"{report.decision.name}/{CANDIDATE}", "digest": {"sha256": digest(mine)}}
+            {"name": f"{report.decision.name}/{CANDIDATE}", "digest": {"sha256": _digest(mine)}}
         ],
         "predicateType": _PREDICATE,
         "predicate": {
@@ -46,6 +46,10 @@ def statement(study: Reported, report: Report, *, records_sha256: str) -> Docume
             **by_status,
         },
     }
+
+
+def _digest(fields: Mapping[str, str]) -> str:
+    return hashlib.sha256(canonical(fields).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def result(report: Report) -> str:
