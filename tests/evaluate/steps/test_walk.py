@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
-from evaluate.steps.lab import document, study_of, walked, write
+from evaluate.steps.lab import document, shell, study_of, walked, write
 from outpace.errors import ConfigError
 from outpace.evaluate.ledger import LEDGER, LedgerBroken
+from outpace.evaluate.steps.session import session
+from outpace.evaluate.steps.walk import walk
+from outpace.evaluate.study import begin, found_at
 
 QUICK = {"baseline": {"drafter": "none", "test_only": {"slowdown": 5}}}
 
@@ -92,6 +96,22 @@ def test_too_little_data_is_inconclusive(tmp_path: Path) -> None:
     changes = {"data": data, "design": {"blocks": 1, "order": "ABAB", "warmup": 1}}
     path = write(tmp_path, document(arms=arms(), **changes), n_prompts=1)
     assert walked(path).verdict.conclusion == "INCONCLUSIVE"
+
+
+def test_prompts_that_another_study_confirmed_on_confirm_nothing(tmp_path: Path) -> None:
+    first = write(tmp_path, document(arms=arms()))
+    assert walked(first).verdict.words == "SUPPORTED"
+    data = {"source": "prompts.jsonl", "split": {"salt": "t", "dev": 0.2, "test": 0.5,
+            "confirm": 0.3}}  # fmt: skip
+    second = tmp_path / "second.yaml"
+    second.write_text(yaml.safe_dump(document(arms=arms(), data=data)), encoding="utf-8")
+    study = found_at(second, tmp_path / "other")
+    begin(study, second)
+    with session(study, shell(tmp_path)) as opened_again:
+        found = walk(opened_again, base=tmp_path, say=lambda _: None).verdict
+    assert found.conclusion == "INCONCLUSIVE"
+    assert "was opened 2 times; once is allowed" in found.reasons[0]
+    assert walked(first).verdict.words == "SUPPORTED", "the first study stays as it was"
 
 
 def test_an_edited_ledger_is_noticed(tmp_path: Path) -> None:

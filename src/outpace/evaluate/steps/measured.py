@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from outpace.evaluate.data import Item
 from outpace.evaluate.measure.blocks import Work
+from outpace.evaluate.steps import openings
 from outpace.evaluate.steps.probes import probe
 from outpace.evaluate.steps.recovery import recovery
 from outpace.evaluate.steps.session import Session
@@ -40,7 +41,19 @@ def test(session: Session) -> None:
 def confirm(session: Session) -> None:
     """All arms on the confirmation part, opened once."""
     session.require("confirm")
+    _open(session)
     _blocks(session, "confirm", session.items.part("confirm"), {})
+
+
+def _open(session: Session) -> None:
+    """State that the confirmation prompts are opened; once here, and each time elsewhere."""
+    study, data = session.study, session.items.digests["data"]
+    stated = {s.body.get("elsewhere") for s in study.statements if s.kind == "confirm"}
+    for opening in openings.elsewhere(study, data):
+        if opening not in stated:
+            session.note("confirm", {"elsewhere": opening}, event="opened")
+    problem = openings.note(study, data, at=session.shell.now())
+    session.begin("confirm", {"prompts": len(session.items.confirm), "note": problem})
 
 
 def _blocks(
@@ -48,7 +61,8 @@ def _blocks(
     more: Mapping[str, JsonValue],
 ) -> Work:  # fmt: skip
     work = session.work(phase, items, warm=session.warm())
-    session.begin(phase, _body(work, {}))
+    if phase == "tune":
+        session.begin(phase, _body(work, {}))
     with session.shell.watch(phase, work.n_requests) as tell:
         session.measure(work, session.arms, tell)
     session.note(phase, _body(work, more))

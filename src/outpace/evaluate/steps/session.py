@@ -130,7 +130,7 @@ def _begun(statements: Seq[Statement], kind: Kind) -> Statement | None:
     """The opening of a phase that was not finished."""
     found: Statement | None = None
     for statement in statements:
-        if statement.kind == kind:
+        if statement.kind == kind and "elsewhere" not in statement.body:
             found = statement if statement.event == "opened" else None
     return found
 
