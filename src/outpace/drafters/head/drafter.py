@@ -37,8 +37,8 @@ class HeadOptions:
     get guesses under their noise, and not only the likeliest.
     """
 
-    width: int = 4
-    floor: float = 0.04
+    width: int = 8
+    floor: float = 0.01
     draws: bool = False
     couples: bool = True
 
