@@ -38,7 +38,7 @@ def test_the_commands_of_the_readme_exist() -> None:
         command.name or command.callback.__name__.replace("_", "-")
         for command in app.registered_commands
         if command.callback
-    }
+    } | {group.name for group in app.registered_groups}
     named = set(re.findall(r"`outpace ([a-z-]+)", README))
     named |= set(re.findall(r"^outpace ([a-z-]+)", "\n".join(blocks("bash")), re.MULTILINE))
     assert {"generate", "pull", "doctor"} <= named
