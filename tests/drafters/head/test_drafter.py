@@ -9,13 +9,14 @@ import torch
 
 from drafters.head.tiny import VOCAB, WIDTH, hidden_after, shows_hidden, tiny_folder, tiny_head
 from outpace.core.coins import SeededCoins, gumbel, noise_bits
-from outpace.core.draft import Ask, Seen
+from outpace.core.draft import Ask, Draft, Seen
 from outpace.core.law import TokenMask
 from outpace.core.sampling import Sampling
 from outpace.drafters import registry
 from outpace.drafters.head.drafter import HeadDrafter, HeadOptions
 from outpace.drafters.head.steps import NumpySteps, likeliest
-from outpace.drafters.tree import DearOffers, Offers
+from outpace.drafters.mix import MixDrafter
+from outpace.drafters.tree import DearOffers, Offer, Offers
 from outpace.errors import CapabilityError, ConfigError, HeadMismatch
 from outpace.runtimes.toy import TableRuntime, random_table
 
@@ -189,3 +190,33 @@ def test_the_layers_a_drafter_reads_are_known_before_its_target_is_opened() -> N
 def test_hidden_states_of_another_width_are_refused() -> None:
     with pytest.raises(ConfigError, match="width"):
         made().observe([Seen(key=0, start=0, tokens=(1,), hidden_RH=torch.zeros(1, WIDTH + 1))])
+
+
+class Says:
+    """A drafter that is sure, or not, of one token."""
+
+    name = "says"
+
+    def __init__(self, chance: float) -> None:
+        self.chance = chance
+
+    def offer(self, ask: Ask) -> Offer:
+        return Offer(tokens=[1], parents=[-1], chances=[self.chance], sources=["says"])
+
+    def propose(self, asks: Seq[Ask]) -> list[Draft]:
+        return [self.offer(a).draft() for a in asks]
+
+    def observe(self, seen: Seq[Seen]) -> None:
+        pass
+
+    def forget(self, key: int) -> None:
+        pass
+
+
+def test_a_mix_asks_a_head_only_where_others_are_not_sure() -> None:
+    for chance, sources in ((0.95, {"says"}), (0.2, {"says", "head"})):
+        drafter = made()
+        show(drafter, TEXT)
+        (draft,) = MixDrafter([Says(chance), drafter]).propose([ask(nodes=12)])
+        assert set(draft.sources) == sources
+        assert (1, -1) in zip(draft.tokens, draft.parents, strict=True)
