@@ -21,7 +21,7 @@ def problems(evidence: Evidence, where: Where, *, arm: str, against: str) -> tup
     found = [
         *_models(verified),
         *_activity(evidence, where, verified, (arm, against)),
-        *_windows(evidence, where, (arm, against)),
+        *windows(evidence, where, (arm, against)),
         *(_rate(evidence, where, (arm, against)) if where.phase == "load" else ()),
         *_failures(evidence, where, (arm, against)),
         *_lengths(evidence, pairs),
@@ -81,7 +81,8 @@ def _should_guess(evidence: Evidence, name: str) -> bool:
     return arm.guesses if isinstance(arm, InProcessArm) else True
 
 
-def _windows(evidence: Evidence, where: Where, arms: tuple[str, str]) -> Iterator[str]:
+def windows(evidence: Evidence, where: Where, arms: tuple[str, str]) -> Iterator[str]:
+    """Windows that do not count, and why."""
     for name in arms:
         for span in evidence.windows(where, name):
             if not span.w.valid:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from outpace.evaluate.judge.effects import gain_of_pairs, inverse, p_slower
 from outpace.evaluate.judge.evidence import Evidence, Pair, Where, lines_of
+from outpace.evaluate.judge.validity import windows
 from outpace.evaluate.judge.verified import Tested
-from outpace.evaluate.judge.words import at_most, interval, number, sure, too_early, units
+from outpace.evaluate.judge.words import at_most, interval, invalid, number, sure, too_early, units
 from outpace.evaluate.plan.document import BASELINE, CANDIDATE
 from outpace.evaluate.plan.probes import FAILURE_MODE, FailureMode
 from outpace.evaluate.verdict import Outcome, Status
@@ -25,12 +26,14 @@ METRIC = "e2el"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One variant that was measured. slowdown: times the baseline's time; None = no data."""
+    """One variant that was measured. slowdown: times the baseline's time; None = no data.
+    problems: why it does not count."""
 
     case: str
     control: bool
     slowdown: Estimate | None
     pairs: tuple[Pair, ...]
+    problems: tuple[str, ...] = ()
 
     @property
     def alpha(self) -> float | None:
@@ -56,6 +59,7 @@ def probes(evidence: Evidence) -> tuple[Probe, ...]:
                 control=match["control"] == "on",
                 slowdown=slowdown,
                 pairs=tuple(pairs),
+                problems=tuple(windows(evidence, _where(variant), (CANDIDATE, BASELINE))),
             )
         )
     order = list(planned(evidence.plan.failure_mode)) if evidence.plan.failure_mode else []
@@ -86,13 +90,12 @@ def failure_mode(evidence: Evidence, mode: FailureMode) -> Outcome:
         for case in planned(mode)
     ]
     parts += _recovery(mode, Tested.of(done[1]), rule)
-    if all(part.n == 0 for part in parts):
+    if all(part.n == 0 and part.status != "INVALID" for part in parts):
         status: Status = "FAIL" if mode.critical else "INCONCLUSIVE"
         return Outcome(id=FAILURE_MODE, status=status, rule=rule, found="no data")
     statuses = {part.status for part in parts}
-    status = "FAIL" if "FAIL" in statuses else "INCONCLUSIVE"
-    if statuses == {"PASS"}:
-        status = "PASS"
+    order: tuple[Status, ...] = ("FAIL", "INVALID", "INCONCLUSIVE", "PASS")
+    status = next(s for s in order if s in statuses)
     timed = [p for p in parts if p.estimate is not None and p.id in measured]
     worst = max(timed, key=lambda p: p.estimate or 0.0, default=parts[0])
     return Outcome(
@@ -107,6 +110,8 @@ def failure_mode(evidence: Evidence, mode: FailureMode) -> Outcome:
 def _case(
     case: str, probe: Probe | None, mode: FailureMode, rule: str, *, worse: bool
 ) -> Outcome:  # fmt: skip
+    if probe is not None and probe.problems:
+        return invalid(case, rule, probe.problems, lines_of(probe.pairs))
     if probe is None or probe.slowdown is None:
         return Outcome(id=case, status="INCONCLUSIVE", rule=rule, found="no data")
     made = probe.slowdown
@@ -145,9 +150,13 @@ def _recovery(mode: FailureMode, tested: Tested, rule: str) -> list[Outcome]:
     return made
 
 
+def _where(variant: str) -> Where:
+    return Where(phase="failure_mode", variant=variant)
+
+
 def _pairs(evidence: Evidence, variant: str) -> list[Pair]:
     """Pairs within the variant; else with the baseline's answers to the same items in the test."""
-    where = Where(phase="failure_mode", variant=variant)
+    where = _where(variant)
     pairs = evidence.pairs(where, arm=CANDIDATE, against=BASELINE)
     if pairs:
         return list(pairs)
