@@ -26,8 +26,9 @@ from torch import Tensor
 import outpace
 from outpace.api import Model
 from outpace.control.limits import OFF
-from outpace.core.law import TokenMask, fenced, likeliest
+from outpace.core.law import TokenMask, fenced
 from outpace.core.sampling import Sampling
+from outpace.core.score import likeliest
 from outpace.generation import Generation
 from outpace.text.grammar import spec
 from outpace.text.grammar.spec import GrammarSpec
