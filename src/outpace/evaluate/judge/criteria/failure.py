@@ -97,6 +97,7 @@ def failure_mode(evidence: Evidence, mode: FailureMode) -> Outcome:
     order: tuple[Status, ...] = ("FAIL", "INVALID", "INCONCLUSIVE", "PASS")
     status = next(s for s in order if s in statuses)
     timed = [p for p in parts if p.estimate is not None and p.id in measured]
+    timed = [p for p in timed if p.status == "FAIL"] or timed
     worst = max(timed, key=lambda p: p.estimate or 0.0, default=parts[0])
     return Outcome(
         id=FAILURE_MODE, status=status, rule=rule,

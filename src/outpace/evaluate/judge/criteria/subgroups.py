@@ -30,7 +30,8 @@ def subgroups(evidence: Evidence, c: Subgroups, where: Where, rule: str) -> Outc
     status: Status = "PASS" if statuses == {"PASS"} else "INCONCLUSIVE"
     if "FAIL" in statuses:
         status = "FAIL"
-    measured = [p for p in parts if p.estimate is not None]
+    failed = [p for p in parts if p.status == "FAIL"]
+    measured = failed or [p for p in parts if p.estimate is not None]
     worst = max(measured, key=lambda p: p.estimate or 0.0, default=parts[0])
     count = sum(p.status == "PASS" for p in parts)
     return Outcome(
