@@ -152,11 +152,14 @@ class Endpoint:
         """
         body = {"model": self.model, "temperature": 0, "max_tokens": 32, "stream": True, **fields}
         self._remember("POST", path, body)
-        with self._http.stream("POST", path, json=body) as response:
-            if response.status_code != 200:
-                response.read()
-                self.choices(_reply(response))
-            yield _events(response)
+        try:
+            with self._http.stream("POST", path, json=body) as response:
+                if response.status_code != 200:
+                    response.read()
+                    self.choices(_reply(response))
+                yield _events(response)
+        except httpx.TransportError as error:
+            raise self._silent(path, error) from error
 
     def without_guesses(self) -> dict[str, Any]:
         """Fields that switch speculation off for one request, where the endpoint knows them.
@@ -180,10 +183,13 @@ class Endpoint:
         try:
             return self._http.request(method, path, content=content, headers=headers)
         except httpx.TransportError as error:
-            raise ConfigError(
-                f"{self.url}{path} does not answer ({type(error).__name__}: {error}); is the "
-                f"server running?"
-            ) from error
+            raise self._silent(path, error) from error
+
+    def _silent(self, path: str, error: httpx.TransportError) -> ConfigError:
+        return ConfigError(
+            f"{self.url}{path} does not answer ({type(error).__name__}: {error}); is the server "
+            "running?"
+        )
 
     def _remember(self, method: str, path: str, body: Any) -> None:
         text = body if isinstance(body, str) else "" if body is None else json.dumps(body)

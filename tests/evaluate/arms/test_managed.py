@@ -1,5 +1,6 @@
 """Servers that are started, waited for, and stopped with everything they started."""
 
+import json
 import os
 import sys
 import time
@@ -8,9 +9,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from evaluate.steps.lab import document, study_of, walked, write
+from outpace.core.sampling import Sampling
 from outpace.errors import ConfigError
-from outpace.evaluate.arms.managed import ManagedServer, command_line
+from outpace.evaluate.arms.managed import ManagedArm, ManagedServer, command_line
+from outpace.evaluate.exact import contract
+from outpace.evaluate.judge.verified import Verified
 from outpace.evaluate.plan.arms import Managed
+
+TEXT = ({"role": "user", "content": "hello"},)
+GREEDY = Sampling(temperature=0, max_tokens=6)
 
 SERVER = """
 import http.server, subprocess, sys
@@ -95,3 +103,62 @@ def test_one_that_is_not_installed(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_command_lines(asked: Managed, line: str) -> None:
     assert " ".join(command_line(asked, model="M", port=9)) == line
+
+
+FAKE = str(Path(__file__).with_name("fake_server.py"))
+
+
+def fake(*words: str) -> dict[str, object]:
+    return {
+        "engine": "command", "command": [sys.executable, FAKE, "{port}", *words],
+        "served_name": "fake", "ready": "/v1/models", "ready_within_s": 30,
+    }  # fmt: skip
+
+
+def test_a_server_that_died_is_started_again(tmp_path: Path) -> None:
+    asked = Managed.model_validate_json(json.dumps(fake()))
+    server = ManagedServer("candidate", asked, model=None, log=tmp_path / "c.log")
+    arm = ManagedArm(server, model="fake")
+    try:
+        answer = arm.ask(TEXT, GREEDY)
+        assert (answer.text, answer.completion_tokens) == ("to be or not to be ", 6)
+        assert answer.counted_by == "server"
+        said = answer.speculation
+        assert said is not None
+        assert (said.drafted, said.kept, said.rounds) == (4, 2, 4)
+        assert arm.adapter.name == "llama.cpp"
+        arm.fresh()
+        assert arm.server is server, "one that lives is left running"
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"{arm.root}/die", trust_env=False)
+        server.process.wait(10)
+        found = contract.check(arm, key=None, tick=lambda *_: None)
+        assert {f.verdict for f in found} == {"fail"}, "a dead server keeps no promise"
+        assert not arm.ask(TEXT, GREEDY).ok
+        arm.fresh()
+        assert arm.server is not server
+        assert arm.ask(TEXT, GREEDY).ok
+    finally:
+        arm.close()
+    assert not group_of(arm.server.process.pid)
+
+
+def test_a_study_of_two_managed_servers_that_tell_little(tmp_path: Path) -> None:
+    arms = {"baseline": {"serve": fake("a b c d")}, "candidate": {"serve": fake("a b c x")}}
+    plan = document(arms=arms, what_if=[{"change": "data", "filter": {"category": ["a"]}}])
+    path = write(tmp_path, {k: v for k, v in plan.items() if k != "target"})
+    found = walked(path)
+    statuses = {o.id: o for o in found.verdict.outcomes}
+    assert statuses["text"].status == "INCONCLUSIVE", "texts differ, and nothing tells why"
+    study = study_of(path)
+    verified = Verified.of(study.state().done["verify"])
+    assert {t.verdict for t in verified.texts} == {"unchecked"}
+    assert any("nobody sees where" in limit for limit in verified.limits)
+    assert verified.activity["candidate"].moved is None
+    windows = study.measurements().windows
+    assert windows
+    assert all(w.cpu_s is not None and w.foreign_tokens == 0 for w in windows)
+    assert sorted(p.name for p in (tmp_path / "logs").iterdir()) == [
+        "baseline.log",
+        "candidate.log",
+    ]

@@ -106,7 +106,8 @@ class ManagedArm(RemoteArm):
     """An endpoint arm whose server is ours: what it uses is read, and a new one is as good as new.
 
     outpace's own server remembers answers (`suffix`), so each block begins with another process;
-    engines that take long to start, and remember no answers, are left running.
+    engines that take long to start, and remember no answers, are left running. A server that died
+    is started again: what it failed to answer is in the records.
     """
 
     def __init__(self, server: ManagedServer, *, model: str) -> None:
@@ -119,12 +120,13 @@ class ManagedArm(RemoteArm):
         return self.server.usage()
 
     def fresh(self) -> None:
-        if self.server.managed.engine != "outpace" or self._clean:
+        dead = self.server.process.poll() is not None
+        if not dead and (self.server.managed.engine != "outpace" or self._clean):
             self._clean = False
             return
         old = self.server
         super().close()
-        self.server.stop()
+        old.stop()
         self.server = ManagedServer(
             old.name, old.managed.model_copy(update={"port": old.port}),
             model=self._served, log=old.log,
