@@ -47,16 +47,16 @@ ADAPTERS: dict[str, Adapter] = {
             ACCEPTED: "vllm:spec_decode_num_accepted_tokens_total",
         },
     ),
+    # It counts no guesses; its acceptance length is a gauge of the last moments.
     "sglang": Adapter(
         name="sglang",
         known="sglang:generation_tokens_total",
         counters={
             GENERATED: "sglang:generation_tokens_total",
             PROMPT: "sglang:prompt_tokens_total",
-            DRAFTS: "sglang:spec_verify_ct_total",
-            ACCEPTED: "sglang:spec_accepted_tokens_total",
         },
     ),
+    # Guesses are told with each answer, under `timings`.
     "llama.cpp": Adapter(
         name="llama.cpp",
         known="llamacpp:tokens_predicted_total",
