@@ -119,9 +119,13 @@ class ManagedArm(RemoteArm):
     def usage(self) -> Usage:
         return self.server.usage()
 
+    @property
+    def dead(self) -> bool:
+        """Whether its process has ended, though nobody asked it to."""
+        return self.server.process.poll() is not None
+
     def fresh(self) -> None:
-        dead = self.server.process.poll() is not None
-        if not dead and (self.server.managed.engine != "outpace" or self._clean):
+        if not self.dead and (self.server.managed.engine != "outpace" or self._clean):
             self._clean = False
             return
         old = self.server
