@@ -1,4 +1,4 @@
-"""The reference is shipped, since `outpace evaluate verify` compares with it; tests use the same."""
+"""The reference ships, since `outpace evaluate verify` compares with it; tests use the same."""
 
 from outpace.evaluate.exact.law.target import Allowed, Target, Text
 
