@@ -6,7 +6,7 @@
 
 Bodies of statements, beside the outcomes that `judge` reads from them:
 
-    lock     {"base": folder of the data, "warnings": [...], "counts": {...}, "notes": [...]}
+    lock     {"base": the data's folder from the study's, "warnings", "counts", "notes"}
     verify   `outpace.evaluate.exact`
     tune     {"requests", "blocks"}
     test     {"requests", "blocks", "recovery": {...}}, confirm: without recovery
@@ -142,5 +142,5 @@ def _base(folder: Path) -> Path:
         for entry in reversed(read_ledger(folder)):
             base = entry.statement.body.get("base")
             if isinstance(base, str):
-                return Path(base)
+                return folder / base
     return folder

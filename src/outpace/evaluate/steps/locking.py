@@ -1,5 +1,6 @@
 """Before anything is measured: what the linter must look up, and the lock."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def lock(session: Session, *, base: Path) -> tuple[Finding, ...]:
     session.note(
         "lock",
         {
-            "base": str(base.resolve()),
+            "base": os.path.relpath(base.resolve(), session.study.folder.resolve()),
             "warnings": [f"{f.where}: {f.message}" for f in found],
             "counts": {"dev": counted.dev, "test": counted.test, "confirm": counted.confirm},
             "notes": list(session.items.notes),
