@@ -39,7 +39,6 @@ class Learning:
     tell: Tell
     clock: Callable[[], float]
     left_s: Callable[[], float] | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
     ids_D: torch.Tensor = field(init=False)
     target: Target = field(init=False)
 
@@ -72,7 +71,7 @@ class Learning:
             return True
 
         trainer.run(learn, checkpoint, tell)
-        self.seconds["training"] = self.clock() - began
+        self.place.spent("training", self.clock() - began)
         return self._finish(trainer, greedy, out)
 
     def _network(self) -> HeadNetwork:
@@ -140,18 +139,21 @@ class Learning:
             },
             "greedy_sharpness": sharp,
             "bytes": n_bytes,
-            "seconds": {name: round(s, 1) for name, s in self.seconds.items()},
+            "seconds": self.place.noted().get("seconds", {}),
         }
 
     def _facts(self, trainer: Trainer, found: HeldOut) -> dict[str, Any]:
         right = ", ".join(f"{share:.3f}" for share in found.right)
+        times = self.place.noted().get("seconds", {})
+        plan, n_tokens = self.plan, self.corpus.n_tokens
         return {
-            "corpus": f"{len(self.corpus.documents)} documents, {self.corpus.n_tokens} tokens",
-            "seed": self.plan.seed,
-            "arch": self.plan.arch,
+            "command": f"outpace train --target {self.weights.name} --out FOLDER --seed "
+            f"{plan.seed} --tokens {n_tokens} --steps {trainer.step} --arch {plan.arch}"
+            f"{' --prompts FILE' if plan.prompts else ''}",
+            "corpus": f"{len(self.corpus.documents)} documents, {n_tokens} tokens",
             "steps": f"{trainer.step}, of {trainer.recipe.per_batch} answers each",
-            "prompts excluded by hash": len(self.plan.excluded),
+            "prompts excluded by hash": len(plan.excluded),
             "held-out greedy answers: likeliest guess right, by position": right,
             "the same, tokens per pass of a chain": f"{found.tokens_per_pass:.2f}",
-            "seconds": ", ".join(f"{name} {s:.0f}" for name, s in self.seconds.items()),
+            "seconds": ", ".join(f"{name} {s:.0f}" for name, s in times.items()),
         }

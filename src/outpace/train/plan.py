@@ -119,6 +119,12 @@ class Workplace:
         """Note facts, whole or not at all."""
         self.write("plan.json", {**self.noted(), **facts})
 
+    def spent(self, phase: str, seconds: float) -> None:
+        """Add to the seconds of a phase, over all runs that went on here."""
+        times = dict(self.noted().get("seconds", {}))
+        times[phase] = round(times.get(phase, 0.0) + seconds, 1)
+        self.note(seconds=times)
+
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """A JSON file beside them."""
         part = self.folder / f"{name}.part"

@@ -10,7 +10,7 @@ OUT/evaluation.json, config.json, head.safetensors, README.md
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,6 @@ class Run:
     weights: TargetWeights
     tell: Tell
     clock: Callable[[], float] = time.monotonic
-    seconds: dict[str, float] = field(default_factory=dict)
     began: float = 0.0
 
     def run(self) -> dict[str, Any]:
@@ -69,7 +68,6 @@ class Run:
             tell=self.tell,
             clock=self.clock,
             left_s=self._left_s if self.plan.minutes else None,
-            seconds=self.seconds,
         )
         found = learning.run(self.folder)
         (self.folder / "evaluation.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
@@ -83,7 +81,7 @@ class Run:
     def _timed(self, name: str, phase: Callable[[], Any]) -> Any:
         began = self.clock()
         result = phase()
-        self.seconds[name] = self.clock() - began
+        self.place.spent(name, self.clock() - began)
         return result
 
     def _left_s(self) -> float:

@@ -89,3 +89,13 @@ def test_shipped_beginnings_can_be_filled() -> None:
     kinds = {brief(0, n, shipped_seeds(), words).kind for n in range(300)}
     assert len(kinds) >= 12
     assert all("{" not in brief(0, n, shipped_seeds(), words).start for n in range(300))
+
+
+def test_a_target_without_turns_writes_plain_texts() -> None:
+    model = tiny_target()
+    model.template = None
+    found = {d.number: d for d in Scribe(model, PLAN, streams=4).write(iter(range(8)))}
+    whole = [d for d in found.values() if d.kind == "b" and not d.dropped]
+    assert whole
+    for d in whole:
+        assert model.tokenizer.decode(d.prompt).startswith("whole ")

@@ -14,7 +14,7 @@ from outpace.api import Model
 from outpace.control.limits import OFF
 from outpace.core.sampling import Sampling
 from outpace.core.sequence import Sequence
-from outpace.errors import PromptTooLong, RequestError
+from outpace.errors import PromptTooLong
 from outpace.journal import Journal
 from outpace.train.corpus.documents import Document, Sieve, loops, read_documents
 from outpace.train.corpus.prompts import Brief, SeedText, Words, brief, given, prompt_hash
@@ -121,7 +121,7 @@ class Scribe:
         if prompt_hash(text) in self._plan.excluded:
             return _dropped(task, "excluded")
         try:
-            prompt = self._model.encode(text)
+            prompt = self._model.encode(text, raw=self._model.template is None)
             sampling = Sampling(
                 temperature=task.temperature,
                 max_tokens=self._plan.max_answer,
@@ -140,12 +140,9 @@ class Scribe:
         return self._engine.request(tokens, sampling, seed=task.seed)
 
     def _opening(self, start: str) -> list[int]:
-        """Token ids of an unfinished user turn."""
+        """Token ids of an unfinished user turn; of a plain text where there are no turns."""
         if self._model.template is None:
-            raise RequestError(
-                f"{self._model.name} has no chat template, so it cannot write user turns; give "
-                "prompts of your own with --prompts"
-            )
+            return self._model.tokenizer.encode(start or "The", special=True)
         turns = [{"role": "user", "content": start + _MARK}]
         whole = self._model.template.render(turns, add_generation_prompt=True)
         return self._model.tokenizer.encode(whole.partition(_MARK)[0], special=True)
