@@ -21,8 +21,8 @@ from typing import Any
 import outpace
 from outpace.evaluate.arms.arm import OpenArm
 from outpace.evaluate.arms.local import LocalArm
-from outpace.evaluate.arms.managed import ManagedArm
 from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.arms.served.managed import ManagedArm
 from outpace.evaluate.plan.arms import EndpointArm, InProcessArm, ServeArm
 from outpace.evaluate.plan.document import Plan, canonical
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from evaluate.steps.lab import document, study_of, walked, write
 from outpace.core.sampling import Sampling
 from outpace.errors import ConfigError
-from outpace.evaluate.arms.managed import ManagedArm, ManagedServer, command_line
+from outpace.evaluate.arms.served.managed import ManagedArm, ManagedServer, command_line
 from outpace.evaluate.exact import contract
 from outpace.evaluate.judge.verified import Verified
 from outpace.evaluate.plan.arms import Managed
@@ -31,6 +32,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         print("asked for", self.path, flush=True)
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
+
+
+FAKE = str(Path(__file__).with_name("fake_server.py"))
+
+
+def fake(*words: str) -> dict[str, object]:
+    return {
+        "engine": "command", "command": [sys.executable, FAKE, "{port}", *words],
+        "served_name": "fake", "ready": "/v1/models", "ready_within_s": 30,
+    }  # fmt: skip
 
 
 def managed(*command: str, **fields: object) -> Managed:
@@ -54,7 +65,7 @@ def test_started_waited_for_and_stopped_with_its_children(tmp_path: Path) -> Non
     server = ManagedServer("candidate", asked, model=None, log=tmp_path / "logs" / "c.log")
     try:
         assert httpx.get(f"{server.url}/up", trust_env=False).status_code == 200
-        assert len(group_of(server.process.pid)) == 2
+        assert len(group_of(server.process.pid)) == 3, "its keeper, itself, its child"
         used = server.usage()
         assert used.cpu_s is not None
         assert used.peak_bytes is not None
@@ -81,8 +92,33 @@ def test_one_that_never_comes_up_is_stopped(tmp_path: Path) -> None:
 
 
 def test_one_that_is_not_installed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot start 'no-such-program'"):
+    with pytest.raises(ConfigError, match="no program 'no-such-program'; install it"):
         ManagedServer("c", managed("no-such-program", "{port}"), model=None, log=tmp_path / "c.log")
+
+
+def test_it_ends_with_whoever_started_it_however_that_ends(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path\n"
+        "from outpace.evaluate.arms.served.managed import ManagedServer\n"
+        "from outpace.evaluate.plan.arms import Managed\n"
+        "asked = Managed.model_validate_json(sys.argv[1])\n"
+        "server = ManagedServer('a', asked, model=None, log=Path(sys.argv[2]))\n"
+        "print(server.process.pid, flush=True); time.sleep(600)\n"
+    )
+    starter = subprocess.Popen(
+        [sys.executable, "-c", script, json.dumps(fake()), str(tmp_path / "a.log")],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert starter.stdout is not None
+    group = int(starter.stdout.readline())
+    assert len(group_of(group)) == 2
+    starter.kill()
+    starter.wait(10)
+    starter.stdout.close()
+    deadline = time.monotonic() + 20
+    while group_of(group):
+        assert time.monotonic() < deadline, "a server outlived its evaluation"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -103,16 +139,6 @@ def test_one_that_is_not_installed(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_command_lines(asked: Managed, line: str) -> None:
     assert " ".join(command_line(asked, model="M", port=9)) == line
-
-
-FAKE = str(Path(__file__).with_name("fake_server.py"))
-
-
-def fake(*words: str) -> dict[str, object]:
-    return {
-        "engine": "command", "command": [sys.executable, FAKE, "{port}", *words],
-        "served_name": "fake", "ready": "/v1/models", "ready_within_s": 30,
-    }  # fmt: skip
 
 
 def test_a_server_that_died_is_started_again(tmp_path: Path) -> None:

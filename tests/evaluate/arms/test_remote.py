@@ -12,8 +12,8 @@ from outpace.core.sampling import Sampling
 from outpace.errors import ConfigError
 from outpace.evaluate.arms import audit
 from outpace.evaluate.arms.adapters import ADAPTERS, counted, recognised, scraped, timed_guesses
-from outpace.evaluate.arms.managed import environment_key, free_port
 from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.arms.served.managed import environment_key, free_port
 from outpace.evaluate.exact import wire
 from outpace.evaluate.exact.kept import Kept
 from outpace.evaluate.judge.verified import TextCheck, Verified

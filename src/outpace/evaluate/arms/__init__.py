@@ -5,7 +5,7 @@ local.py      a configuration in this process: an engine of its own on the share
 planted.py    faults put in on purpose, for plans that test the evaluation
 scripted.py   a drafter that knows the answer and is as right as it is told to be
 remote.py     a server someone runs
-managed.py    a server that is started, waited for and stopped here
+served/       servers that are started, waited for and stopped here
 adapters.py   what each engine calls its counters
 opening.py    `open_arms(plan, ...)`: all arms of a plan, closed again whatever happens
 audit.py      before any timing: do the arms differ in speculation only?

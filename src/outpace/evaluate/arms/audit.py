@@ -12,8 +12,8 @@ from outpace.core.sampling import Sampling
 from outpace.errors import ConfigError
 from outpace.evaluate.arms.arm import DRAFTED, DRAFTS, OpenArm, moved
 from outpace.evaluate.arms.local import LocalArm
-from outpace.evaluate.arms.managed import ManagedArm
 from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.arms.served.managed import ManagedArm
 from outpace.evaluate.judge.verified import Activity, ModelCheck, OptionEffect, SameModel
 
 _COPY = "The red boat left the harbour at noon. The red boat came back at noon."

@@ -9,8 +9,8 @@ from outpace.api import Model
 from outpace.errors import ConfigError
 from outpace.evaluate.arms.arm import OpenArm
 from outpace.evaluate.arms.local import LocalArm
-from outpace.evaluate.arms.managed import ManagedArm, ManagedServer, environment_key
 from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.arms.served.managed import ManagedArm, ManagedServer, environment_key
 from outpace.evaluate.plan.arms import Arm, EndpointArm, InProcessArm, ServeArm, Target
 
 # Opens the plan's target for a drafter (a head needs hidden states of it).

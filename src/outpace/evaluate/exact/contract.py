@@ -4,8 +4,8 @@ from contextlib import closing
 
 from outpace.endpoint.client import Endpoint
 from outpace.endpoint.run import chosen, findings
-from outpace.evaluate.arms.managed import ManagedArm
 from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.arms.served.managed import ManagedArm
 from outpace.evaluate.exact.texts import Tick
 from outpace.evaluate.judge.verified import ContractCheck
 

@@ -5,8 +5,8 @@ from contextlib import closing
 
 from outpace.evaluate.arms import audit
 from outpace.evaluate.arms.local import LocalArm
-from outpace.evaluate.arms.managed import environment_key
 from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.arms.served.managed import environment_key
 from outpace.evaluate.data import Item
 from outpace.evaluate.exact import contract, texts, wire
 from outpace.evaluate.exact.kept import Kept

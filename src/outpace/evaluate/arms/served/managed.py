@@ -20,6 +20,7 @@ from outpace.evaluate.plan.arms import EndpointArm, Managed
 
 _STOP_S, _POLL_S = 20.0, 0.2
 _SHOWN_LINES = 12
+_KEEPER = Path(__file__).with_name("keeper.py")
 
 
 class ManagedServer:
@@ -36,23 +37,23 @@ class ManagedServer:
         self.port = managed.port if managed.port != "auto" else free_port()
         self.command = command_line(managed, model=model, port=self.port)
         self.url = f"http://127.0.0.1:{self.port}"
+        if shutil.which(self.command[0]) is None:
+            raise ConfigError(
+                f"arm {name}: no program {self.command[0]!r}; install it, or name it with "
+                "serve.executable"
+            )
         log.parent.mkdir(parents=True, exist_ok=True)
         self._file = log.open("ab")
+        # Its end of the pipe closes with this process, however that ends, and the server with it.
+        ours, self._pipe = os.pipe()
         try:
             self.process = subprocess.Popen(
-                self.command,
-                stdout=self._file,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, **managed.env},
-                start_new_session=True,
-            )
-        except OSError as error:
-            self._file.close()
-            raise ConfigError(
-                f"arm {name}: cannot start {self.command[0]!r} ({error.strerror}); install it, or "
-                "name it with serve.executable"
-            ) from None
+                [sys.executable, "-I", "-S", str(_KEEPER), *self.command],
+                stdin=ours, stdout=self._file, stderr=subprocess.STDOUT,
+                env={**os.environ, **managed.env}, start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(ours)
         try:
             self._wait()
         except BaseException:
@@ -72,6 +73,9 @@ class ManagedServer:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience_s)
         self._file.close()
+        pipe, self._pipe = self._pipe, -1
+        if pipe >= 0:
+            os.close(pipe)
 
     def _wait(self) -> None:
         """Until it answers 200 where it says that it is up."""
@@ -83,12 +87,8 @@ class ManagedServer:
                     f"arm {self.name}: {self.command[0]} ended with {self.process.returncode} "
                     f"before it was ready; its log {self.log} ends:\n{self._tail()}"
                 )
-            with suppress(httpx.HTTPError):
-                reply = httpx.get(
-                    f"{self.url}{self.managed.ready_path}", timeout=5.0, trust_env=False
-                )
-                if reply.status_code == httpx.codes.OK:
-                    return
+            if self._says_ready():
+                return
             if time.monotonic() > deadline_s:
                 raise ConfigError(
                     f"arm {self.name}: no 200 from {self.url}{self.managed.ready_path} within "
@@ -96,6 +96,16 @@ class ManagedServer:
                     f"{self._tail()}"
                 )
             time.sleep(_POLL_S)
+
+    def _says_ready(self) -> bool:
+        """Whether it answers 200; builds of an engine without its usual route list a model."""
+        paths = [self.managed.ready_path, *(() if self.managed.ready else ("/v1/models",))]
+        with suppress(httpx.HTTPError):
+            for path in paths:
+                reply = httpx.get(f"{self.url}{path}", timeout=5.0, trust_env=False)
+                if reply.status_code != httpx.codes.NOT_FOUND:
+                    return reply.status_code == httpx.codes.OK
+        return False
 
     def _tail(self) -> str:
         lines = self.log.read_text("utf-8", "replace").splitlines()[-_SHOWN_LINES:]
