@@ -148,6 +148,8 @@ inline void run_head(const HeadJob &job, int thread) {
     job.job.pool->barrier();
     if (!job.rows->n_rows) return;
     advance.run();
+    // A thread that came late may still be reading what the next plan changes.
+    job.job.pool->barrier();
     if (!thread) job.forest->harvest(*job.rows, job.work->u);
   }
 }
