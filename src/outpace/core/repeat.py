@@ -100,7 +100,7 @@ def one_round(runtime: Runtime, drafter: Drafter, turns: Seq[Turn], clock: Clock
             _finish_round(runtime, turn, draft, score, (t0, t1, t2), clock)
             for turn, draft, score in zip(turns, drafts, scores, strict=True)
         ]
-    drafter.observe([_seen(r, s) for r, s in zip(rounds, scores, strict=True)])
+        drafter.observe([_seen(r, s) for r, s in zip(rounds, scores, strict=True)])
     return rounds
 
 
