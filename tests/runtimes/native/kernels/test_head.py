@@ -89,6 +89,21 @@ def test_steps_are_those_of_numpy(decoder: KernelDecoder, head: Head) -> None:
     fast.close()
 
 
+def test_late_threads_never_see_the_next_plan() -> None:
+    """Levels of many sizes, and more threads than cores: some are still in the last one."""
+    head = wide_head()
+    alone, crowd = (
+        KernelDecoder(build(Tiny()), n_pages=2, page_size=16, n_threads=n) for n in (1, 12)
+    )
+    steady, hasty = compiled(alone, head), compiled(crowd, head)
+    for n in range(1, 41):
+        hidden, tokens = roots(head, n % 7 + 1, seed=n)
+        sizes = limits(len(tokens), nodes=n % 11 + 1, depth=n % 5 + 1)
+        assert hasty.grow(hidden, tokens, **sizes) == steady.grow(hidden, tokens, **sizes)
+    alone.close()
+    crowd.close()
+
+
 def test_a_tree_is_the_likeliest_by_the_heads_own_steps(decoder: KernelDecoder) -> None:
     """Every chance is the product of the laws along its path, and no child left out is likelier."""
     head = wide_head()
