@@ -174,3 +174,25 @@ def test_what_was_measured_does_not_mix_with_a_changed_program(tmp_path: Path) -
         opened(path, program={"version": "another"}) as session,
     ):
         session.require("test")
+
+
+def test_a_load_run_cut_off_between_arms_is_still_a_comparison(tmp_path: Path) -> None:
+    load = {"scenarios": [{"name": "busy", "profile": "concurrent", "streams": 2, "requests": 10}]}
+    criteria = [
+        *document()["criteria"],
+        {"id": "busy", "type": "non_inferiority", "metric": "e2el", "margin_ratio": 3,
+         "scenario": "busy"},
+    ]  # fmt: skip
+    path = write(tmp_path, document(load=load, criteria=criteria))
+    n_texts_and_test = 0
+    for stop_after in range(60, 300, 4):
+        try:
+            found = walked(path, stop_after=stop_after)
+            break
+        except KeyboardInterrupt:
+            n_texts_and_test = stop_after
+    assert n_texts_and_test
+    attempts = {m.request.attempt for m in study_of(path).measurements().of("load")}
+    assert len(attempts) > 1, "both arms of one attempt: nothing was cut off between them"
+    (busy,) = (o for o in found.verdict.outcomes if o.id == "busy")
+    assert busy.n == 10, busy

@@ -105,7 +105,9 @@ class Evidence:
         for key, theirs in other.items():
             mine = base.get(key)
             if mine is not None:
-                made.append(_paired(mine, theirs, together=self.plan.design.paired))
+                # Under load arms answer one after the other, so attempts may differ.
+                together = self.plan.design.paired and where.phase != "load"
+                made.append(_paired(mine, theirs, together=together))
         return tuple(pair for pair in made if pair is not None)
 
     def _attempts(self, where: Where, arm: str) -> dict[Key, dict[int, Row]]:

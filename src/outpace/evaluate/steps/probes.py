@@ -77,8 +77,12 @@ def failure_variants(session: Session) -> Iterator[Variant]:
                     phase="failure_mode", name=f"alpha={share:g},control={control}",
                     items=tuple(greedy), arms=((BASELINE, None), (CANDIDATE, arm)),
                 )  # fmt: skip
+    everything = session.plan.data.model_copy(update={"limit": None})
+    wider = load(
+        everything, session.plan.sampling, counter(session.arms), folder=session.study.base
+    )  # bad cases are rare: those of dev and test that a limit leaves out are asked too
     for case in mode.cases:
-        bad = tuple(replace(item, later=()) for item in _some(bad_case(session.items, case)))
+        bad = tuple(replace(item, later=()) for item in _some(bad_case(wider, case)))
         for control in ("on", "off") if isinstance(candidate, InProcessArm) else ("on",):
             changed = (
                 _controlled(candidate, control) if isinstance(candidate, InProcessArm) else None
