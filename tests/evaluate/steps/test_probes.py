@@ -8,8 +8,10 @@ import pytest
 from evaluate.steps.lab import document, opened, study_of, walked, write
 from outpace.errors import ConfigError
 from outpace.evaluate.judge import verified
-from outpace.evaluate.steps.locking import findings
+from outpace.evaluate.steps import measured
+from outpace.evaluate.steps.locking import findings, lock
 from outpace.evaluate.steps.recovery import Step, judged
+from outpace.evaluate.steps.verify import verify
 from outpace.evaluate.study import found_at
 
 LOAD = {
@@ -39,10 +41,10 @@ def test_every_variant_is_measured_in_pairs(tmp_path: Path) -> None:
     path = write(tmp_path, document(arms=ARMS, failure_mode=failure, what_if=WHAT_IF))
     walked(path)
     study = study_of(path)
-    measured = study.measurements()
+    records = study.measurements()
     found = Counter(
         (m.phase, m.variant, m.arm)
-        for m in measured.requests
+        for m in records.requests
         if m.request.ok and m.phase != "test"
     )  # fmt: skip
     forced = {f"alpha={a},control={c}" for a in ("0", "0.5", "1") for c in ("on", "off")}
@@ -62,14 +64,14 @@ def test_every_variant_is_measured_in_pairs(tmp_path: Path) -> None:
     kept = {
         variant: [
             m.request.speculation.kept / max(m.request.speculation.drafted, 1)
-            for m in measured.of("failure_mode", variant=variant, arm="candidate")
+            for m in records.of("failure_mode", variant=variant, arm="candidate")
             if m.request.speculation is not None
         ]
         for variant in forced
     }
     assert set(kept["alpha=0,control=off"]) == {0.0}
     assert min(kept["alpha=1,control=off"]) > 0.9
-    texts = {(m.variant, m.request.item, m.tokens) for m in measured.of("failure_mode")}
+    texts = {(m.variant, m.request.item, m.tokens) for m in records.of("failure_mode")}
     assert len(texts) == len({(v, item) for v, item, _ in texts}), "forced guesses change no text"
     test = study.state().done["test"]
     recovered = verified.Tested.of(test).recovery
@@ -184,14 +186,13 @@ def test_a_load_run_cut_off_between_arms_is_still_a_comparison(tmp_path: Path) -
          "scenario": "busy"},
     ]  # fmt: skip
     path = write(tmp_path, document(load=load, criteria=criteria))
-    n_texts_and_test = 0
-    for stop_after in range(60, 300, 4):
-        try:
-            found = walked(path, stop_after=stop_after)
-            break
-        except KeyboardInterrupt:
-            n_texts_and_test = stop_after
-    assert n_texts_and_test
+    with opened(path) as session:
+        lock(session, base=tmp_path)
+        verify(session)
+        measured.test(session)
+    with pytest.raises(KeyboardInterrupt):
+        walked(path, stop_after=13)  # in the second arm's ten
+    found = walked(path)
     attempts = {m.request.attempt for m in study_of(path).measurements().of("load")}
     assert len(attempts) > 1, "both arms of one attempt: nothing was cut off between them"
     (busy,) = (o for o in found.verdict.outcomes if o.id == "busy")
