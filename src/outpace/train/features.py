@@ -1,9 +1,10 @@
 """Phase 2, features: what the target's layers hold at every row of the corpus's answers.
 
-The finished texts are read again in one go (teacher forcing). Of each answer are stored, in
-half precision, the residual streams after the tapped layers and the last one, for every row from
-the prompt's last to the answer's last, and the logarithm of the sum of exponentials of its
-logits; that and the last stream give the target's law back over any part of its vocabulary.
+The finished texts are read again in one go (teacher forcing). Of each answer are stored, in half
+precision and over their root mean square, the residual streams after the tapped layers and the last
+one, for every row from the prompt's last to the answer's last, and the logarithm of the sum of
+exponentials of its logits; that and the last stream give the target's law back over any part of
+its vocabulary.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from outpace.core.score import Rows, Runtime
+from outpace.drafters.head.files import EPS
 from outpace.errors import CapacityError, ContractError
 from outpace.journal import Journal, read_lines
 from outpace.train.corpus.documents import Document
@@ -80,7 +83,9 @@ class Features:
                 new = sum(len(d.answer) + 1 for d in batch)
                 if (self.n_rows + new) * self.row_bytes > self._max_bytes:
                     return False
-                for document, (x_RF, sum_R) in zip(batch, _read(runtime, batch), strict=True):
+                for document, (x_RF, sum_R) in zip(
+                    batch, _read(runtime, batch, self._hidden), strict=True
+                ):
                     streams.write(x_RF.tobytes())
                     sums.write(sum_R.tobytes())
                     self._done.append({"number": document.number, "rows": len(sum_R)})
@@ -129,8 +134,18 @@ def _batches(documents: Seq[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
+def _halved(streams_RF: Tensor, hidden: int) -> NDArray[np.float16]:
+    """Streams over their root mean squares, in half precision.
+
+    A head reads nothing else of them, and as they are some models' would overflow.
+    """
+    x_RTH = streams_RF.view(len(streams_RF), -1, hidden)
+    x_RTH = x_RTH * (x_RTH.square().mean(-1, keepdim=True) + EPS).rsqrt()
+    return x_RTH.numpy().astype(np.float16)
+
+
 def _read(
-    runtime: Runtime, batch: Seq[Document]
+    runtime: Runtime, batch: Seq[Document], hidden: int
 ) -> list[tuple[NDArray[np.float16], NDArray[np.float32]]]:
     getattr(runtime, "forget_beginnings", lambda: None)()
     rows: list[Rows] = []
@@ -148,8 +163,12 @@ def _read(
         for row, score in zip(rows, scores, strict=True):
             if score.hidden_RH is None or score.logits_AV is None:
                 raise ContractError("the runtime was opened without hidden states")
-            x = score.hidden_RH[row.asked[0] :].numpy().astype(np.float16)
-            found.append((x, torch.logsumexp(score.logits_AV, -1).numpy()))
+            found.append(
+                (
+                    _halved(score.hidden_RH[row.asked[0] :], hidden),
+                    torch.logsumexp(score.logits_AV, -1).numpy(),
+                )
+            )
         return found
     except CapacityError as error:
         raise CapacityError(f"too little memory to read the corpus again: {error}") from error

@@ -4,6 +4,7 @@ Which answers a step reads and how large it is are functions of the seed and the
 everything else is in the checkpoint.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
@@ -115,7 +116,13 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return float(loss.detach())
+        found = float(loss.detach())
+        if math.isnan(found):
+            raise ConfigError(
+                f"the loss of step {self.step} is not a number; remove the checkpoint and the "
+                "features, and train on the torch backend or report it"
+            )
+        return found
 
     def _loss(self, batch: Batch) -> Tensor:
         recipe, network = self.recipe, self.network
