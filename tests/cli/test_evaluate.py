@@ -81,11 +81,11 @@ def test_phase_by_phase_and_a_second_lock(call: Call, folder: Path, tmp_path: Pa
     assert early.returncode == 4
     assert "test needs verify before it" in early.stderr
     assert call("lock", "toy.yaml").returncode == 0
-    assert "lock was done once" in call("lock", "toy.yaml").stderr
     verified = call("verify", "toy.yaml")
     assert verified.returncode == 0, verified.stderr
-    assert call("tune", "toy.yaml").returncode == 0
-    assert call("tune", "toy.yaml", "--json").returncode == 0, "any number of looks"
+    looked = call("tune", "toy.yaml", "--json")
+    assert looked.returncode == 0, looked.stderr
+    assert json.loads(looked.stdout)["comparisons"][0]["arm"] == "candidate"
     assert call("deviate", "toy.yaml", "--what", "the fan was loud").returncode == 0
     plan = yaml.safe_load((tmp_path / "toy.yaml").read_text())
     plan["design"]["blocks"] = 4
@@ -165,7 +165,6 @@ def test_init_writes_plans_that_can_be_read(call: Call, tmp_path: Path) -> None:
     ends = ("--baseline", "http://127.0.0.1:1/v1", "--candidate", "http://127.0.0.1:2/v1")
     made = call("init", "two.yaml", *ends, "--model", "m", "--prompts", "builtin")
     assert made.returncode == 0, made.stderr
-    assert call("lint", "two.yaml").returncode == 0
     nobody = call("run", "two.yaml")
     assert nobody.returncode == 4
     assert "arm baseline: http://127.0.0.1:1 does not answer" in nobody.stderr
