@@ -1,8 +1,10 @@
 """Texts of endpoints against the baseline's: what can be told depends on what servers give.
 
 With token ids a difference has a place. With log-probabilities it has a margin, and the noise is
-measured: the shared text passes through the baseline once more, as a prompt (teacher forcing),
-and twice the largest change of a log-probability is what other sizes of passes explain.
+measured: the baseline reads the shared text again, as a prompt (teacher forcing) and with its last
+token in a pass of its own. Twice the largest change of a log-probability, on the way and among the
+likeliest tokens at the place, is what sizes of passes explain. The candidate's own numbers count
+for nothing here: a fault would excuse itself.
 Without either, texts that differ are counted as unchecked, and that is said.
 """
 
@@ -56,7 +58,8 @@ def compare(
         plain, again = (base.ask(question.messages, sampling) for _ in range(2))
         control = _judged(base, question, plain, again).verdict
         for arm in others:
-            verdict = _judged(base, question, plain, arm.ask(question.messages, sampling))
+            other = arm.ask(question.messages, sampling)
+            verdict = _judged(base, question, plain, other)
             tick(1, f"same text: {arm.name}")
             found.append(
                 kept.keep(
@@ -95,47 +98,74 @@ def _judged(base: RemoteArm, question: Question, plain: Answer, other: Answer) -
 
 
 def _measured(base: RemoteArm, shared: Seq[int], answers: tuple[Answer, Answer], at: int) -> _Found:
-    """The margin at the first difference, and the noise on the way there."""
+    """The margin at the first difference, and the noise there and on the way to it."""
     plain, other = answers
     assert plain.tokens is not None and other.tokens is not None  # noqa: S101, PT018
     assert plain.logprobs is not None  # noqa: S101 - the caller looked
     try:
-        forced = _forced(base, shared)
-    except (httpx.HTTPError, KeyError, TypeError, ValueError) as error:
+        again = _forced(base, shared)
+        readings = _readings(base, shared, alone=at > 0)
+    except (httpx.HTTPError, KeyError, TypeError, ValueError, IndexError) as error:
         return _Found(verdict="unchecked", at=at, why=f"teacher forcing failed: {error!r}")
-    top, again = forced
+    top = readings[0]
     mine, theirs = top.get(plain.tokens[at]), top.get(other.tokens[at])
     if mine is None and theirs is None:
-        return _Found(
-            verdict="unchecked", at=at, why=f"neither token is among the likeliest {_TOP}"
-        )
+        why = f"neither token is among the likeliest {_TOP}"
+        return _Found(verdict="unchecked", at=at, why=why)
     least = min(top.values())
     # Below the likeliest ones, a token is at most as likely as the last of them.
     margin = (mine if mine is not None else least) - (theirs if theirs is not None else least)
-    pairs = zip(reversed(plain.logprobs[:at]), reversed(again), strict=False)
-    noise = 2 * max((abs(a - b) for a, b in pairs if b is not None), default=0.0)
+    path = zip(reversed(plain.logprobs[:at]), reversed(again), strict=False)
+    changes = [abs(a - b) for a, b in path if b is not None]
+    changes += [
+        abs(top[token] - reading[token])
+        for reading in readings[1:]
+        for token in top.keys() & reading.keys()
+    ]
+    noise = 2 * max(changes, default=0.0)
     known = mine is not None and theirs is not None
     tie = known and abs(margin) <= noise
     return _Found(verdict="tie" if tie else "mismatch", at=at, margin=margin, noise=noise)
 
 
-def _forced(base: RemoteArm, tokens: Seq[int]) -> tuple[Mapping[int, float], list[float | None]]:
-    """The baseline's likeliest next tokens after a text read as a prompt, and the
-    log-probabilities of the text's own tokens in that pass."""
-    body = {
-        "model": base.client.model, "prompt": list(tokens), "max_tokens": 1, "temperature": 0,
-        "logprobs": _TOP, "prompt_logprobs": 0, "return_tokens_as_token_ids": True,
-    }  # fmt: skip
-    reply = base.http.post("/v1/completions", json=body)
-    reply.raise_for_status()
-    choice: dict[str, Any] = reply.json()["choices"][0]
-    top = {
-        int(name.removeprefix("token_id:")): float(value)
-        for name, value in choice["logprobs"]["top_logprobs"][0].items()
-    }
+def _readings(arm: RemoteArm, shared: Seq[int], *, alone: bool) -> list[dict[int, float]]:
+    """The likeliest next tokens after a text, read in one pass; and, if its last token is the
+    arm's own, in a pass of that token alone."""
+    found = [_likeliest(_completed(arm, shared, max_tokens=1), 0)]
+    if alone:
+        choice = _completed(arm, shared[:-1], max_tokens=2)
+        tokens = [_id(name) for name in choice["logprobs"]["tokens"]]
+        if len(tokens) > 1 and tokens[0] == shared[-1]:
+            found.append(_likeliest(choice, 1))
+    return found
+
+
+def _forced(arm: RemoteArm, tokens: Seq[int]) -> list[float | None]:
+    """The log-probabilities of a text's own tokens when it is read as a prompt."""
+    choice = _completed(arm, tokens, max_tokens=1, prompt_logprobs=0)
     found: list[float | None] = []
     reports = choice.get("prompt_logprobs") or []
     for token, report in zip(tokens[-len(reports) :], reports, strict=True):
         own = (report or {}).get(str(token))
         found.append(float(own["logprob"]) if own is not None else None)
-    return top, found
+    return found
+
+
+def _completed(arm: RemoteArm, tokens: Seq[int], **fields: int) -> dict[str, Any]:
+    body = {
+        "model": arm.client.model, "prompt": list(tokens), "temperature": 0, "logprobs": _TOP,
+        "return_tokens_as_token_ids": True, **fields,
+    }  # fmt: skip
+    reply = arm.http.post("/v1/completions", json=body)
+    reply.raise_for_status()
+    choice: dict[str, Any] = reply.json()["choices"][0]
+    return choice
+
+
+def _likeliest(choice: Mapping[str, Any], at: int) -> dict[int, float]:
+    pairs = choice["logprobs"]["top_logprobs"][at].items()
+    return {_id(name): float(value) for name, value in pairs}
+
+
+def _id(name: str) -> int:
+    return int(name.removeprefix("token_id:"))
