@@ -18,6 +18,7 @@ import httpx
 from outpace.bench.client import Answer
 from outpace.core.sampling import Sampling
 from outpace.evaluate.arms.remote import RemoteArm
+from outpace.evaluate.arms.served.managed import ManagedArm
 from outpace.evaluate.exact.kept import Kept
 from outpace.evaluate.exact.texts import Tick
 from outpace.evaluate.exactness import first_difference
@@ -55,10 +56,10 @@ def compare(
             tick(len(others), "same text: compared before")
             found += [check for check in known if check is not None]
             continue
-        plain, again = (base.ask(question.messages, sampling) for _ in range(2))
+        plain, again = (_asked(base, question, sampling) for _ in range(2))
         control = _judged(base, question, plain, again).verdict
         for arm in others:
-            other = arm.ask(question.messages, sampling)
+            other = _asked(arm, question, sampling)
             verdict = _judged(base, question, plain, other)
             tick(1, f"same text: {arm.name}")
             found.append(
@@ -72,6 +73,15 @@ def compare(
                 )
             )  # fmt: skip
     return found
+
+
+def _asked(arm: RemoteArm, question: Question, sampling: Sampling) -> Answer:
+    """An answer; a server of ours that died is started again and asked once more."""
+    answer = arm.ask(question.messages, sampling)
+    if not answer.ok and isinstance(arm, ManagedArm) and arm.dead:
+        arm.fresh()
+        answer = arm.ask(question.messages, sampling)
+    return answer
 
 
 def _judged(base: RemoteArm, question: Question, plain: Answer, other: Answer) -> _Found:
