@@ -19,7 +19,9 @@ from control.simulation import (
     sequence,
 )
 from outpace.control.auto import AutoControl
+from outpace.control.cost import CostTable
 from outpace.control.limits import AutoConfig, Limits, View
+from outpace.control.profile import GRID, shape_of
 from outpace.core.accept import Verdict
 from outpace.core.draft import NO_GUESS, Draft
 from outpace.core.repeat import Round, StageSeconds, Turn
@@ -351,6 +353,19 @@ def test_short_requests_start_from_what_others_taught() -> None:
         bad.forget(key)
     assert decided(good, 99).max_depth > 4
     assert decided(bad, 99).max_depth <= 1
+
+
+def test_reading_a_prompt_does_not_make_guesses_cheap() -> None:
+    """A second of the pass that reads is worth what it brings afterwards, so the first token does
+    not wait for guesses that decoding would not make."""
+    shape = shape_of({rows: 0.002 + 0.0005 * rows for rows in GRID})
+    granted = []
+    for catch_up in (1, 100):
+        control = AutoControl(CostTable(shape), clock=lambda: 0.0)
+        view = View(key=0, style="chosen", catch_up=catch_up, context_tokens=100)
+        (limits,) = control.decide([view])
+        granted.append(limits.max_nodes)
+    assert granted[0] == granted[1] < 8
 
 
 def test_caps_are_kept() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 
 from outpace.control.acceptance import Prior
-from outpace.control.cost import CostTable, RoundCosts, load_of
+from outpace.control.cost import CostTable, RoundCosts, load_of, plain_load
 from outpace.control.depth import Bid, Market, Prices, search, worth_of
 from outpace.control.limits import AutoConfig, Limits, View
 from outpace.control.record import Plan, Record
@@ -173,11 +173,10 @@ class AutoControl:
         most = min(self.config.max_guesses, self.config.max_nodes * len(views))
         pass_s = self.costs.table.curve(load, most, load.keys / load.sequences)
         # Reading prompts has to be done anyway; a guess saves its share of a pass without that.
-        writing = [v for v in views if v.catch_up <= _READING_ROWS]
-        alone = 0 < len(writing) < len(views)
-        plain_s = self.costs.table.seconds(load_of(writing)) if alone else float(pass_s[0])
+        writing = [v for v in views if v.catch_up <= _READING_ROWS] or views
+        plain_s = self.costs.table.seconds(plain_load(writing))
         return Prices(
-            tokens_per_s=max(len(writing), 1) / plain_s * self._market.speedup,
+            tokens_per_s=len(writing) / plain_s * self._market.speedup,
             pass_s=pass_s,
             ask_s=self.costs.draft.a,
             depth_s=self.costs.draft.b,

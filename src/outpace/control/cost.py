@@ -219,6 +219,12 @@ def load_of(views: Seq[View]) -> Load:
     )
 
 
+def plain_load(views: Seq[View]) -> Load:
+    """A pass in which each of them reads one row, as plain decoding does."""
+    n, keys = len(views), sum(v.context_tokens for v in views)
+    return Load(rows=n, sequences=n, keys=keys, row_keys=keys)
+
+
 class RoundCosts:
     """The costs of a round's stages: the pass, the draft, and what comes after by style.
 
