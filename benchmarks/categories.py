@@ -2,7 +2,8 @@
 
     python benchmarks/categories.py --each 2 --arms none,auto,mix:lookup+suffix --tokens 128
 
-Prompts are the project's own, so many of each category; seconds are those after the first token.
+Prompts are the project's own, so many of each category; seconds are those after the first token,
+which has a line of its own.
 Each arm keeps its drafter and control from prompt to prompt, as a server does. On a machine that
 others use, `chrt -f 10` in front (as root) keeps them away for the half minute it takes.
 """
@@ -41,23 +42,24 @@ def pick(each: int) -> list[tuple[str, str]]:
 
 def answer(
     model: Model, engine: Engine, prompt: str, sampling: Sampling
-) -> tuple[list[int], float]:
-    """The text, and seconds a token after the first."""
+) -> tuple[list[int], float, float]:
+    """The text, seconds to its first token, and seconds a token after that."""
     if isinstance(model.runtime, NativeRuntime):
         model.runtime.forget_beginnings()
-    sequence = engine.add(model.encode(prompt), sampling, seed=0)
+    ids, asked = model.encode(prompt), time.perf_counter()
+    sequence = engine.add(ids, sampling, seed=0)
     while not sequence.output:
         engine.step()
     before, began = len(sequence.output), time.perf_counter()
     while sequence.finish is None:
         engine.step()
     seconds = time.perf_counter() - began
-    return list(sequence.output), seconds / (len(sequence.output) - before)
+    return list(sequence.output), began - asked, seconds / (len(sequence.output) - before)
 
 
 def show(name: str, times: Times, base: str) -> None:
     """One line: the geometric mean of plain's time over each arm's, and the worst prompt."""
-    told = [f"{name:11s} {base} {1e3 * mean(times[base]):.2f} ms a token"]
+    told = [f"{name:11s} {base} {1e3 * mean(times[base]):.2f} ms"]
     for arm, seconds in times.items():
         if arm != base:
             ratios = [a / b for a, b in zip(times[base], seconds, strict=True)]
@@ -77,6 +79,7 @@ def main() -> None:
     arms = args.arms.split(",")
     sampling = Sampling(max_tokens=args.tokens, ignore_eos=True, temperature=args.temperature)
     times: dict[str, Times] = defaultdict(lambda: {arm: [] for arm in arms})
+    first: Times = {arm: [] for arm in arms}
     n_same = n_texts = 0
     # Loaded for guesses by default, so that the model returns what a head of its reads.
     with outpace.load(args.model) as model:
@@ -88,13 +91,15 @@ def main() -> None:
         for at, (category, prompt) in enumerate(pick(args.each)):
             texts = {}
             for arm in arms if at % 2 else arms[::-1]:
-                texts[arm], seconds = answer(model, engines[arm], prompt, sampling)
+                texts[arm], first_s, seconds = answer(model, engines[arm], prompt, sampling)
+                first[arm].append(first_s)
                 times[category][arm].append(seconds)
                 times["all"][arm].append(seconds)
             n_texts += 1
             n_same += len({tuple(text) for text in texts.values()}) == 1
     for category in [*(c for c in times if c != "all"), "all"]:
         show(category, times[category], arms[0])
+    show("first token", first, arms[0])
     print(f"{n_same} of {n_texts} texts are the same in all arms")
 
 
