@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 from math import exp, log
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 import outpace
 from outpace.api import Model
@@ -58,12 +58,15 @@ def answer(
 
 
 def show(name: str, times: Times, base: str) -> None:
-    """One line: the geometric mean of plain's time over each arm's, and the worst prompt."""
+    """One line: plain's time over each arm's: geometric mean, median and worst prompt."""
     told = [f"{name:11s} {base} {1e3 * mean(times[base]):.2f} ms"]
     for arm, seconds in times.items():
         if arm != base:
             ratios = [a / b for a, b in zip(times[base], seconds, strict=True)]
-            told.append(f"{arm} {exp(mean(map(log, ratios))):.2f} (worst {min(ratios):.2f})")
+            center = exp(mean(map(log, ratios)))
+            told.append(
+                f"{arm} {center:.2f} (median {median(ratios):.2f}, worst {min(ratios):.2f})"
+            )
     print(", ".join(told), flush=True)
 
 
