@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from laws import guessers
 from laws.cases import BY_NAME
 from laws.coin_checks import check_apart, check_edges
 from laws.equal import check_same_text
 from laws.row_checks import check_greedy_under_a_grammar
 from laws.world import Case, check
 from outpace.core import accept, coins, law, repeat, resample, sequence
+from outpace.evaluate.exact.law import guesser
 
 Check = Callable[[], object]
 
@@ -226,20 +226,21 @@ _COINS = (
 )  # fmt: skip
 
 _DRAFTER = (
-    _mutant("dropping the low-probability draw", guessers, "Guesser.guess",
-            ("if token is None:", "if token is None or q_V[token] < 0.3:"),
+    _mutant("dropping the low-probability draw", guesser, "Guesser.guess",
+            ("if token is not None:", "if token is not None and tree.laws[row][token] >= 0.3:"),
             "token chain2 without half", "block chain2 without half"),
-    _mutant("draft law raw while sampled top-k'd", guessers, "Guesser.pick",
+    _mutant("draft law raw while sampled top-k'd", guesser, "Guesser.pick",
             ("left_V = q_V.clone()", "left_V = q_V * (q_V > q_V.min())"),
             "token chain1 without half", "block chain2 without random"),
-    _mutant("an argmax guess with a soft law", guessers, "Guesser.pick",
-            ("return ask.coins.categorical(left_V, Purpose.DRAFT, *where)",
+    _mutant("an argmax guess with a soft law", guesser, "Guesser.pick",
+            ("return ask.coins.categorical(left_V, Purpose.DRAFT, position, branch)",
              "return int(left_V.argmax())"),
             "token chain1 without half"),
-    _mutant("one draft coin for every guess", guessers, "Guesser.pick",
-            ("Purpose.DRAFT, *where", "Purpose.DRAFT, 0"), "token chain2 without random"),
-    _mutant("q of the wrong row", guessers, "Guesser.guess",
-            ("law_rows.append(rows[parent])", "law_rows.append(0)"), "token chain2 without random"),
+    _mutant("one draft coin for every guess", guesser, "Guesser.pick",
+            ("Purpose.DRAFT, position, branch", "Purpose.DRAFT, 0"), "token chain2 without random"),
+    _mutant("q of the wrong row", guesser, "Guesser.guess",
+            ("tree.add(token, parent, row)", "tree.add(token, parent, 0)"),
+            "token chain2 without random"),
 )  # fmt: skip
 
 MUTANTS = (*_LAW, *_ACCEPT, *_ROUND, *_COINS, *_DRAFTER)

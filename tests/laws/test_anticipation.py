@@ -186,9 +186,9 @@ def test_the_coupled_noise_must_not_meet_a_residual(rule: Rule) -> None:
         """Reports the law it drew from, but drew with the position's noise."""
 
         def pick(
-            self, ask: Ask, q_V: Tensor, elder: Seq[int], where: tuple[int, int]
+            self, ask: Ask, q_V: Tensor, elder: Seq[int], position: int, branch: int
         ) -> int | None:
-            return ask.coins.coupled(q_V.log(), where[0])
+            return ask.coins.coupled(q_V.log(), position)
 
     c = case(rule)
     drafter = Shared(c.drafter().law, c.shape, c.pick)

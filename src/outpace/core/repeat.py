@@ -266,5 +266,7 @@ def _seen(done: Round, score: Scores) -> Seen:
     if hidden_RH is not None:
         n = done.turn.catch_up
         path = done.verdict.path if done.verdict else ()
-        hidden_RH = hidden_RH[[*range(n), *(n + node for node in path)]]
+        together = tuple(path) == tuple(range(len(path)))  # then no row is copied
+        rows = slice(n + len(path)) if together else [*range(n), *(n + node for node in path)]
+        hidden_RH = hidden_RH[rows]
     return Seen(key=seq.key, start=done.start, tokens=done.emitted, hidden_RH=hidden_RH)

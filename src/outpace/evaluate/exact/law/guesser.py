@@ -10,7 +10,8 @@ from torch import Tensor
 from outpace.core.coins import Purpose
 from outpace.core.draft import ROOT, Ask, Draft, Seen
 
-# Text after the prompt, guesses included -> law of the next guess [V], float64.
+# Text after the prompt, guesses included -> law of the next guess [V], float64; all zero = guess
+# no further.
 GuessLaw = Callable[[tuple[int, ...]], Tensor]
 Pick = Literal["chosen", "coupled", "with", "without"]
 # Trees by the parents of their nodes.
@@ -20,16 +21,25 @@ CHAIN, FORK, ELBOW, LATE = (-1, 0), (-1, -1), (-1, -1, 0), (-1, 0, 0)
 class Guesser:
     """Grows the tree `shape` from `law`, as deep as it is asked.
 
-    pick: the likeliest tokens; coupled by the position's noise; drawn with or without replacement.
+    pick: the likeliest tokens; coupled by the position's noise, siblings being the next best; drawn
+    with or without replacement. later: another tree once something was written; None = the same.
     """
 
     name = "guesser"
 
-    def __init__(self, law: GuessLaw, shape: tuple[int, ...], pick: Pick) -> None:
-        self._law, self._shape, self._pick = law, shape, pick
+    def __init__(
+        self,
+        law: GuessLaw,
+        shape: tuple[int, ...],
+        pick: Pick,
+        *,
+        later: tuple[int, ...] | None = None,
+    ) -> None:
+        self.law, self._pick = law, pick
+        self._shape, self._later = shape, shape if later is None else later
 
     def propose(self, asks: Seq[Ask]) -> list[Draft]:
-        return [self._guess(ask) for ask in asks]
+        return [self.guess(ask) for ask in asks]
 
     def observe(self, seen: Seq[Seen]) -> None:
         pass
@@ -37,22 +47,21 @@ class Guesser:
     def forget(self, key: int) -> None:
         pass
 
-    def _guess(self, ask: Ask) -> Draft:
+    def guess(self, ask: Ask) -> Draft:
+        """One draft for one ask."""
         output = tuple(ask.tokens[ask.n_prompt :])
         tree = _Tree()
         place = {ROOT: ROOT}  # node of the shape -> node of the draft
-        for node, above in enumerate(self._shape):
+        for node, above in enumerate(self._later if output else self._shape):
             if above not in place:
                 continue
             parent = place[above]
             depth = tree.depth(parent)
             if depth >= ask.max_depth or len(tree.tokens) >= ask.max_nodes:
                 continue
-            row = tree.row(parent, self._law, output)
+            row = tree.row(parent, self.law, output)
             elder = [t for t, p in zip(tree.tokens, tree.parents, strict=True) if p == parent]
-            token = self._picked(
-                ask, tree.laws[row], elder, len(ask.tokens) + depth, len(tree.tokens)
-            )
+            token = self.pick(ask, tree.laws[row], elder, len(ask.tokens) + depth, len(tree.tokens))
             if token is not None:
                 tree.add(token, parent, row)
                 place[node] = len(tree.tokens) - 1
@@ -65,9 +74,10 @@ class Guesser:
             replacement=self._pick == "with",
         )
 
-    def _picked(
+    def pick(
         self, ask: Ask, q_V: Tensor, elder: Seq[int], position: int, branch: int
     ) -> int | None:
+        """One guess from the law, or none where nothing is left."""
         left_V = q_V.clone()
         if self._pick != "with":
             left_V[list(elder)] = 0

@@ -81,9 +81,7 @@ class KernelHead:
     ) -> list[Grown]:
         """The likeliest tree below each text, best first: tokens, parents and chances.
 
-        hidden_SF: the tapped streams of each text's last computed row; tokens_S: the token after.
-        widths_S: children of a node at most, 1 = a chain. worths_S: less likely paths are left
-        out. sharpness_S multiplies the logits before they become a law.
+        `drafters/head/steps.py: Steps.grow` says what is what.
         """
         S, stride = len(tokens_S), max(int(max_nodes_S.max(initial=0)), 1)
         counts_S = np.zeros(S, np.int32)
