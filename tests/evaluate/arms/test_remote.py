@@ -8,10 +8,11 @@ import pytest
 
 from evaluate.questions import plain
 from evaluate.steps.lab import document, opened, study_of, walked, write
+from outpace.bench.http import scraped
 from outpace.core.sampling import Sampling
 from outpace.errors import ConfigError
 from outpace.evaluate.arms import audit
-from outpace.evaluate.arms.adapters import ADAPTERS, counted, recognised, scraped, timed_guesses
+from outpace.evaluate.arms.adapters import ADAPTERS, counted, recognised, timed_guesses
 from outpace.evaluate.arms.remote import RemoteArm
 from outpace.evaluate.arms.served.managed import environment_key, free_port
 from outpace.evaluate.exact import wire

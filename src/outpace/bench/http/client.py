@@ -9,7 +9,6 @@ A request is sent again only where that is safe: no connection was made, or the 
 took none (429 or 503 with Retry-After). The time that took counts.
 """
 
-import re
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -18,7 +17,7 @@ from typing import Any, Final
 import httpx
 
 from outpace.bench.client import Answer, Messages, failed
-from outpace.bench.http.stream import Heard, events, fields_of, refusal
+from outpace.bench.http.stream import Heard, events, fields_of, refusal, scraped
 from outpace.core.sampling import Sampling
 from outpace.errors import ConfigError, RequestError
 
@@ -34,7 +33,6 @@ _EXTENSIONS: Final[tuple[Mapping[str, Any], ...]] = (
     {"return_token_ids": True},
     {},
 )
-_LINE: Final = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? (\S+)")
 _COUNTERS: Final = {
     "tokens": "vllm:generation_tokens_total",
     "drafted": "vllm:spec_decode_num_draft_tokens_total",
@@ -90,10 +88,7 @@ class OverHttp:
             reply = self._http.get("/metrics", timeout=_PROBE_S)
         except httpx.HTTPError:
             return None
-        found: dict[str, float] = {}
-        for line in reply.text.splitlines() if reply.status_code == httpx.codes.OK else ():
-            if match := _LINE.match(line):
-                found[match[1]] = found.get(match[1], 0.0) + float(match[2])
+        found = scraped(reply.text) if reply.status_code == httpx.codes.OK else {}
         return {ours: found[its] for ours, its in _COUNTERS.items() if its in found} or None
 
     def version(self) -> str | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
@@ -15,6 +16,7 @@ from outpace.core.sampling import Sampling
 from outpace.errors import RequestError
 
 _SHOWN_CHARS: Final = 300
+_METRIC: Final = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? (\S+)")
 
 
 def fields_of(sampling: Sampling) -> dict[str, Any]:
@@ -43,6 +45,18 @@ def fields_of(sampling: Sampling) -> dict[str, Any]:
         found["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias.items()}
     if sampling.logprobs is not None:
         found |= {"logprobs": True, "top_logprobs": sampling.logprobs}
+    return found
+
+
+def scraped(text: str) -> dict[str, float]:
+    """Prometheus' text format as metric -> value, summed over labels (engines report one each)."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        if match := _METRIC.match(line):
+            try:
+                found[match[1]] = found.get(match[1], 0.0) + float(match[2])
+            except ValueError:
+                continue
     return found
 
 

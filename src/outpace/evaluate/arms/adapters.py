@@ -4,15 +4,12 @@ An adapter turns `/metrics` into the names of `arm.py`. `none` reads nothing: th
 from the client alone.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from outpace.bench.client import Speculation
 from outpace.evaluate.arms.arm import ACCEPTED, DRAFTED, DRAFTS, GENERATED, PROMPT
-
-_LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? (\S+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,28 +21,24 @@ class Adapter:
     known: str
 
 
+# outpace counts under these names too.
+_VLLM = {
+    GENERATED: "vllm:generation_tokens_total",
+    PROMPT: "vllm:prompt_tokens_total",
+    DRAFTS: "vllm:spec_decode_num_drafts_total",
+    DRAFTED: "vllm:spec_decode_num_draft_tokens_total",
+    ACCEPTED: "vllm:spec_decode_num_accepted_tokens_total",
+}
 ADAPTERS: dict[str, Adapter] = {
     "outpace": Adapter(
         name="outpace",
         known="outpace_up",
-        counters={
-            GENERATED: "vllm:generation_tokens_total",
-            PROMPT: "vllm:prompt_tokens_total",
-            DRAFTS: "vllm:spec_decode_num_drafts_total",
-            DRAFTED: "vllm:spec_decode_num_draft_tokens_total",
-            ACCEPTED: "vllm:spec_decode_num_accepted_tokens_total",
-        },
+        counters=_VLLM,
     ),
     "vllm": Adapter(
         name="vllm",
         known="vllm:generation_tokens_total",
-        counters={
-            GENERATED: "vllm:generation_tokens_total",
-            PROMPT: "vllm:prompt_tokens_total",
-            DRAFTS: "vllm:spec_decode_num_drafts_total",
-            DRAFTED: "vllm:spec_decode_num_draft_tokens_total",
-            ACCEPTED: "vllm:spec_decode_num_accepted_tokens_total",
-        },
+        counters=_VLLM,
     ),
     # It counts no guesses; its acceptance length is a gauge of the last moments.
     "sglang": Adapter(
@@ -67,18 +60,6 @@ ADAPTERS: dict[str, Adapter] = {
     ),
     "none": Adapter(name="none", known="", counters={}),
 }
-
-
-def scraped(text: str) -> dict[str, float]:
-    """Prometheus' text format as metric -> value, summed over labels (engines report one each)."""
-    found: dict[str, float] = {}
-    for line in text.splitlines():
-        if match := _LINE.match(line):
-            try:
-                found[match[1]] = found.get(match[1], 0.0) + float(match[2])
-            except ValueError:
-                continue
-    return found
 
 
 def recognised(metrics: Mapping[str, float]) -> Adapter:

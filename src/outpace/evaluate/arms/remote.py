@@ -11,7 +11,7 @@ from dataclasses import replace
 import httpx
 
 from outpace.bench.client import Answer, Messages
-from outpace.bench.http import OverHttp
+from outpace.bench.http import OverHttp, scraped
 from outpace.core.sampling import Sampling
 from outpace.errors import ConfigError
 from outpace.evaluate.arms.adapters import (
@@ -19,7 +19,6 @@ from outpace.evaluate.arms.adapters import (
     Adapter,
     counted,
     recognised,
-    scraped,
     timed_guesses,
 )
 from outpace.evaluate.arms.arm import Asked, Usage
