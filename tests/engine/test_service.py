@@ -252,8 +252,12 @@ def test_a_cancelled_task_and_a_closed_loop_end_their_requests() -> None:
         assert cancelled.wait(WAIT_S) == "abort"
 
 
-def test_a_loop_that_closed_under_its_reader_ends_the_request() -> None:
-    with service_of(Paced(pass_s=0.001)) as service:
+@pytest.mark.parametrize("rung", [False, True], ids=("asleep", "called-but-not-awake"))
+def test_a_loop_that_closed_under_its_reader_ends_the_request(rung: bool) -> None:
+    """Also when the loop had the news already, and closed before it could tell its reader."""
+    runtime = Paced(pass_s=0.001)
+    runtime.gate.clear()
+    with service_of(runtime) as service:
         stream = service.submit([1], Sampling(max_tokens=4000))
         loop = asyncio.new_event_loop()
         loop.set_exception_handler(lambda *_: None)  # it would log the task it lost
@@ -264,7 +268,12 @@ def test_a_loop_that_closed_under_its_reader_ends_the_request() -> None:
 
         task = loop.create_task(follow())
         loop.run_until_complete(asyncio.sleep(0.01))
+        if rung:
+            runtime.gate.set()
+            while not stream.sequence.output:
+                time.sleep(0.001)
         loop.close()
+        runtime.gate.set()
         assert stream.wait(WAIT_S) == "abort"
         del task
 

@@ -103,9 +103,10 @@ class Box:
             )
 
     def call_on_news(self, ring: Callable[[], None], since: int | None) -> bool:
-        """Call `ring`, once, from the engine's thread. False, and no call, if news is there.
+        """Call `ring` from the engine's thread at any news until the next `ring` takes its place.
 
         since: tokens that are none; None = only the end is.
+        Returns False, and never calls, if news is there already.
         """
         with self._changed:
             if self.finish is not None or (since is not None and self._n_ready > since):
@@ -126,9 +127,9 @@ class Box:
 
     def _notify(self) -> None:
         with self._changed:
-            ring = None
-            if self.finish is not None or not self._ring_at_end:
-                ring, self._ring = self._ring, None
+            ring = self._ring if self.finish is not None or not self._ring_at_end else None
+            if self.finish is not None:
+                self._ring = None
             self._changed.notify_all()
         if ring is not None:
             ring()
@@ -241,11 +242,18 @@ class Stream:
         loop = asyncio.get_running_loop()
         news: asyncio.Future[None] = loop.create_future()
         box, abort = self._box, self._abort
+        rung = False
 
         def ring() -> None:
+            nonlocal rung
             try:
-                loop.call_soon_threadsafe(_resolve, news)
-            except RuntimeError:  # the reader's event loop is closed: nobody will read on
+                if not rung:
+                    loop.call_soon_threadsafe(_resolve, news)
+                    rung = True
+                gone = loop.is_closed()  # perhaps between the ring and the reader's waking
+            except RuntimeError:
+                gone = True
+            if gone:  # nobody will read on
                 abort(box)
 
         if box.call_on_news(ring, since):
