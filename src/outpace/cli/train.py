@@ -61,12 +61,14 @@ def train(
     Stop it with Ctrl-C; the same command goes on. Use the result with --drafter head:OUT.
     """
     from outpace.bench.workload import BUILT_IN
+    from outpace.evaluate.data.load import BUILT_IN_FILE
     from outpace.train.corpus.prompts import prompt_hash, read_prompts
     from outpace.train.plan import TrainPlan
 
     if (out / "work" / "plan.json").exists() and not resume:
         raise ConfigError(f"{out} holds a run; name another folder, or leave --no-resume out")
-    known = [*read_prompts(BUILT_IN), *(read_prompts(exclude) if exclude else ())]
+    ours = (BUILT_IN, BUILT_IN_FILE)  # the prompts this package measures with
+    known = [p for path in (*ours, *([exclude] if exclude else [])) for p in read_prompts(path)]
     plan = TrainPlan(
         tokens=tokens, minutes=minutes, epochs=epochs, steps=steps, seed=seed,
         arch=arch,

@@ -1,8 +1,12 @@
 """What the target writes depends on the seed and the document's number, and on nothing else."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from outpace.errors import ConfigError
 from outpace.train.corpus.documents import Document, read_documents
 from outpace.train.corpus.prompts import (
     SeedText,
@@ -74,14 +78,32 @@ def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
 
 def test_prompts_of_the_users_own_are_answered(tmp_path: Path) -> None:
     file = tmp_path / "own.jsonl"
-    file.write_text('{"prompt": "One?"}\n\n{"turns": ["Two?", "no"]}\n')
-    assert read_prompts(file) == ["One?", "Two?"]
+    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Three?"}]
+    rows = [{"prompt": "One?"}, {"turns": ["Two?", "no"]}, {"messages": said}]
+    file.write_text("\n\n".join(json.dumps(row) for row in rows) + "\n")
+    assert read_prompts(file) == ["One?", "Two?", "Three?"]
+    bad_rows: list[object] = [{"messages": said[:1]}, {"turns": []}, {"text": "One?"}, ["One?"]]
+    for bad in bad_rows:
+        file.write_text(json.dumps(bad))
+        with pytest.raises(ConfigError, match="line 1: no prompt in it"):
+            read_prompts(file)
     model = tiny_target()
     scribe = Scribe(model, replace(PLAN, prompts=("One?", "Two?")), streams=3)
     found = {d.number: d for d in scribe.write(iter(range(3)))}
     assert [list(found[n].prompt) for n in range(3)] == [
         model.encode(text) for text in ("One?", "Two?", "One?")
     ]
+
+
+def test_some_answers_may_be_longer() -> None:
+    words = Words(words=["rivers"], names=["Ada"])
+    numbers = [n for n in range(40) if brief(7, n, SEEDS, words).stretch > 1]
+    assert 1 <= len(numbers) < 20
+    plan = replace(PLAN, seed=7, max_answer=3)
+    found = list(Scribe(tiny_target(), plan, streams=8).write(iter(range(40))))
+    long = {d.number for d in found if len(d.answer) > plan.max_answer}
+    assert long <= set(numbers)
+    assert long
 
 
 def test_shipped_beginnings_can_be_filled() -> None:

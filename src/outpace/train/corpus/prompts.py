@@ -6,20 +6,26 @@ the target's own vocabulary, so nothing but the target is needed, in whatever la
 
 import json
 import re
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
 from outpace.errors import ConfigError
 
+_T = TypeVar("_T")
 _WORD = re.compile(rb" [a-z]{4,12}")
 _NAME = re.compile(rb" [A-Z][a-z]{3,9}")
 # Of a document's answer: temperature, and its share of the documents.
 TEMPERATURES = ((0.0, 0.6), (0.5, 0.2), (0.9, 0.2))
+# How many times the plan's longest answer it may take, and the share of such documents: guesses
+# must stay good in long answers too.
+STRETCHES = ((1, 0.88), (4, 0.12))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +48,8 @@ class Brief:
     """What one document is to be.
 
     number: of the document in its corpus. kind: category. start, grow, end: as in `SeedText`,
-    words filled in. temperature: of the answer. seed: of both turns' coins.
+    words filled in. temperature: of the answer. seed: of both turns' coins. stretch: how many
+    times the plan's longest answer it may take.
     """
 
     number: int
@@ -52,6 +59,7 @@ class Brief:
     end: str
     temperature: float
     seed: int
+    stretch: int
 
 
 def shipped_seeds() -> list[SeedText]:
@@ -89,16 +97,20 @@ def brief(seed: int, number: int, seeds: Seq[SeedText], words: Words) -> Brief:
         "m": str(int(rng.integers(10, 100))),
         "n": str(int(rng.integers(2, 400))),
     }
-    shares = [share for _, share in TEMPERATURES]
     return Brief(
         number=number,
         kind=kind,
         start=text.start.format(**filled),
         grow=text.grow,
         end=text.end.format(**filled),
-        temperature=TEMPERATURES[int(rng.choice(len(shares), p=shares))][0],
+        temperature=_drawn(rng, TEMPERATURES),
         seed=int(rng.integers(2**62)),
+        stretch=_drawn(rng, STRETCHES),
     )
+
+
+def _drawn(rng: np.random.Generator, shares: Seq[tuple[_T, float]]) -> _T:
+    return shares[int(rng.choice(len(shares), p=[share for _, share in shares]))][0]
 
 
 def given(seed: int, number: int, prompts: Seq[str]) -> Brief:
@@ -112,29 +124,36 @@ def given(seed: int, number: int, prompts: Seq[str]) -> Brief:
         end="",
         temperature=made.temperature,
         seed=made.seed,
+        stretch=made.stretch,
     )
 
 
 def read_prompts(path: Path) -> list[str]:
-    """User prompts of a JSONL file: `prompt`, or the first of `turns`.
+    """User prompts of a JSONL file: `prompt`, or the first of `turns` or of the user's `messages`.
 
     Raises:
-        ConfigError: naming the line that has neither.
+        ConfigError: naming the line that has none.
     """
     prompts: list[str] = []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            text = row["prompt"] if "prompt" in row else row["turns"][0]
-        except (ValueError, KeyError, IndexError, TypeError) as error:
+            prompts.append(_first_turn(json.loads(line)))
+        except (ValueError, LookupError, TypeError, StopIteration) as error:
             raise ConfigError(
                 f"{path}, line {number}: no prompt in it; allowed: a JSON object with `prompt`, or "
-                "with `turns` of which the first is used"
+                "with `turns` or `messages`, of which the user's first is used"
             ) from error
-        prompts.append(str(text))
     return prompts
+
+
+def _first_turn(row: Mapping[str, Any]) -> str:
+    if "prompt" in row:
+        return str(row["prompt"])
+    if "turns" in row:
+        return str(row["turns"][0])
+    return str(next(m["content"] for m in row["messages"] if m["role"] == "user"))
 
 
 def prompt_hash(text: str) -> str:

@@ -30,8 +30,8 @@ class CorpusPlan:
     """What is written. The documents depend on all of it but the numbers of tokens.
 
     seed: of the whole corpus. n_tokens: prompts and answers kept at least. max_answer: most
-    tokens of an answer. prompts: the user's own, in place of turns the target writes. excluded:
-    hashes of prompts that must not enter (`prompt_hash`).
+    tokens of a usual answer. prompts: the user's own, in place of turns the target writes.
+    excluded: hashes of prompts that must not enter (`prompt_hash`).
     """
 
     seed: int
@@ -124,7 +124,7 @@ class Scribe:
             prompt = self._model.encode(text, raw=self._model.template is None)
             sampling = Sampling(
                 temperature=task.temperature,
-                max_tokens=self._plan.max_answer,
+                max_tokens=self._plan.max_answer * task.stretch,
                 seed=task.seed + 1,
             )
             self._queue(_Flight(task, self._sequence(prompt, sampling, task), prompt))
