@@ -2,6 +2,7 @@
 
     python benchmarks/same_text.py --model smollm2-135m
     python benchmarks/same_text.py --n-prompts 10 --n-tokens 128 --depths 0,4 --drafters lookup
+    python benchmarks/same_text.py --per-arm 10   # each arm another ten of the hundred prompts
 
 Each prompt is decoded plainly once per sampling (temperature 0, and 0.8 with a seed); every other
 arm must give the same token ids. Depth 0 is the baseline against itself, with a drafter watching.
@@ -22,6 +23,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -34,6 +36,7 @@ from outpace.evaluate.exactness import Arm, Case, Outcome, Text, run_arm
 
 PROMPTS = Path(outpace.__file__).parent / "bench" / "prompts.jsonl"
 _FIRST_SEED = 1000
+_T = TypeVar("_T")
 
 
 def arms_of(drafter: str, depths: Seq[int], temperatures: Seq[float]) -> Iterator[Arm]:
@@ -88,6 +91,13 @@ def line(o: Outcome) -> str:
     )
 
 
+def share_of(items: list[_T], per_arm: int, n: int) -> list[_T]:
+    """Arm number n's own `per_arm` of them, in turn; 0 = all."""
+    if not per_arm:
+        return items
+    return [items[(n * per_arm + i) % len(items)] for i in range(min(per_arm, len(items)))]
+
+
 class Progress:
     """One line on stderr, rewritten at most twice a second."""
 
@@ -123,6 +133,7 @@ def facts_of(model: Model, args: argparse.Namespace) -> dict[str, object]:
         "row_invariant": traits.row_invariant,
         "trees": traits.trees,
         "n_prompts": args.n_prompts,
+        "per_arm": args.per_arm or args.n_prompts,
         "n_tokens": args.n_tokens,
         "n_streams": args.streams,
         "ignore_eos": not args.stop_at_eos,
@@ -149,12 +160,17 @@ def run(args: argparse.Namespace) -> int:
             ),
         ) as model:  # fmt: skip
             facts = facts_of(model, args)
-            for arm in arms:
+            for n, arm in enumerate(arms):
                 progress.next_arm(f"{drafter} T {arm.temperature:g} depth {arm.depth}")
+                cases = cases_of(model, args.prompts, args, arm.temperature)
+                known = plain.get(arm.temperature)
+                if known is not None:
+                    cases, known = (
+                        share_of(cases, args.per_arm, n),
+                        share_of(known, args.per_arm, n),
+                    )
                 outcome, texts = run_arm(
-                    model.runtime, model.drafter, arm,
-                    cases_of(model, args.prompts, args, arm.temperature),
-                    plain.get(arm.temperature), tick=progress,
+                    model.runtime, model.drafter, arm, cases, known, tick=progress,
                     n_streams=1 if drafter == "none" else args.streams,
                 )  # fmt: skip
                 plain.setdefault(arm.temperature, texts)
@@ -177,6 +193,7 @@ def parse(argv: Seq[str] | None = None) -> argparse.Namespace:
     add("--prompts", type=Path, default=PROMPTS, help="JSONL with a prompt a line")
     add("--n-prompts", type=int, default=100)
     add("--n-tokens", type=int, default=512)
+    add("--per-arm", type=int, default=0, help="prompts of an arm, in turn; 0 = all of them")
     add("--drafters", type=lambda s: s.split(","), default=["lookup", "suffix", "auto"])
     add("--depths", type=lambda s: [int(x) for x in s.split(",")], default=list(range(9)))
     add("--temperatures", type=lambda s: [float(x) for x in s.split(",")], default=[0.0, 0.8])
