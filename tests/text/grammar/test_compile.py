@@ -154,3 +154,27 @@ def test_a_schema_keeps_the_order_of_its_properties() -> None:
         )
     )  # fmt: skip
     assert tokenizer.decode(mask.forced(())) == json.dumps({"z": 1, "a": 2}, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "taken", "refused"),
+    [
+        (spec.regex(r"\d"), "7", "৪"),
+        (spec.regex(r"[\d.]"), ".", "৪"),
+        (spec.regex(r"[^\d]"), "৪", "7"),
+        (spec.regex(r"\D"), "৪", "7"),
+        (spec.regex(r"\\d"), "\\d", "7"),
+        (spec.json_schema({"type": "string", "pattern": r"^\d$"}), '"7"', '"৪"'),
+    ],
+)
+def test_a_digit_is_one_that_every_parser_knows(
+    asked: GrammarSpec, taken: str, refused: str
+) -> None:
+    mask = byte_grammars().mask(asked)
+
+    def fits(text: str) -> bool:
+        ids = tuple(Tokenizer.wrap(byte_backend()).encode(text, special=False))
+        return all(mask.accepts(ids[:i], ids[i]) for i in range(len(ids)))
+
+    assert fits(taken)
+    assert not fits(refused)

@@ -175,7 +175,7 @@ def to_library(spec: GrammarSpec, limits: GrammarLimits) -> str:
         case "json_schema":
             return _json(_schema(spec, limits), spec)
         case "regex":
-            return LLMatcher.grammar_from_regex(spec.source)
+            return LLMatcher.grammar_from_regex(_ascii_digits(spec.source))
         case "choice":
             return LLMatcher.grammar_from_lark(_one_of(spec, limits))
         case "ebnf":
@@ -189,6 +189,16 @@ def to_library(spec: GrammarSpec, limits: GrammarLimits) -> str:
             "leave it out, and end lazy rules with suffix= in place of stop="
         )
     return LLMatcher.grammar_from_lark(spec.source)
+
+
+def _ascii_digits(pattern: str) -> str:
+    r"""The pattern with `\d` meaning 0 to 9, as in ECMA-262 and in JSON schemas' patterns.
+
+    The library's own `\d` is any digit of its Unicode version, which whoever parses the answer may
+    not know. Inside brackets this makes nested classes, which it reads.
+    """
+    digits = {r"\d": "[0-9]", r"\D": "[^0-9]"}
+    return re.sub(r"\\.", lambda found: digits.get(found[0], found[0]), pattern, flags=re.S)
 
 
 # Never partly: an unsupported keyword is an error, and oneOf is not loosened to anyOf.
