@@ -72,7 +72,7 @@ def bench(
     time_scale: Annotated[float, typer.Option(help="Trace seconds per second.")] = 1.0,
     requests: Annotated[int, typer.Option("--requests", "-r", help="Least per block.")] = 16,
     repeats: Annotated[int, typer.Option(help="Blocks of each arm and load.")] = 2,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n")] = 128,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", help="Longest answer.")] = 128,
     temperature: TemperatureOption = 0.0,
     ignore_eos: Annotated[bool, typer.Option("--ignore-eos", help="Full length always.")] = False,
     seed: Annotated[int, typer.Option(help="Of sampling and arrivals.")] = 0,

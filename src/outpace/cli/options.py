@@ -24,7 +24,9 @@ ModelOption = Annotated[
 ]
 DrafterOption = Annotated[
     str,
-    typer.Option(help="auto, none, lookup, suffix, mix:A+B, model:REF; see `outpace doctor`."),
+    typer.Option(
+        help="auto, none, lookup, suffix, head[:FOLDER], mix:A+B, model:REF; see `outpace doctor`."
+    ),
 ]
 DepthOption = Annotated[int | None, typer.Option(help="Most guesses on one path.")]
 NodesOption = Annotated[int | None, typer.Option(help="Most guesses per pass, over all paths.")]

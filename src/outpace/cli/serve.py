@@ -86,7 +86,7 @@ def serve(
     max_in_flight: Annotated[int | None, typer.Option()] = None,
     requests_per_minute: Annotated[int | None, typer.Option()] = None,
     otlp_endpoint: Annotated[str | None, typer.Option()] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with a [serve] table.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with a table `serve`.")] = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print what would be used, and stop.")
     ] = False,

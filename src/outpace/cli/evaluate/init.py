@@ -68,7 +68,7 @@ def init(
     owner: Annotated[str | None, typer.Option(help="Who answers for the decision.")] = None,
     statement: Annotated[str | None, typer.Option(help="What is to be decided.")] = None,
     population: Annotated[str | None, typer.Option(help="For which traffic.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="What arms serve.")] = None,
     drafter: Annotated[str | None, typer.Option(help="Of the candidate, in this process.")] = None,
     baseline: Annotated[str | None, typer.Option(help="Endpoint without speculation.")] = None,
     candidate: Annotated[str | None, typer.Option(help="Endpoint with speculation.")] = None,

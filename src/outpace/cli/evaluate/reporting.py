@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @command
 def report(plan: PlanArgument, out: OutOption = None, as_json: JsonOption = False) -> int:
-    """Write report.json and report.html from what is there, and show the verdict."""
+    """Write the report's four files from what is there, and show the verdict."""
     from outpace.evaluate.judge import conclude
     from outpace.evaluate.study import found_at
 
