@@ -95,7 +95,7 @@ SCORES = st.lists(
 ).filter(lambda xs: max(xs) > -math.inf)  # fmt: skip
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=300)
 @given(scores=SCORES, seed=st.integers(0, 2**64 - 1), position=st.integers(0, 10**6))
 def test_the_coupled_choice_is_the_argmax_of_score_plus_noise(
     scores: list[float], seed: int, position: int
@@ -124,7 +124,7 @@ def test_the_coupled_choice_draws_from_the_softmax() -> None:
     assert chi2.sf((((counts[:4] - expected) ** 2) / expected).sum(), 3) > 1e-3
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=200)
 @given(
     weights=st.lists(
         st.one_of(st.just(0.0), st.floats(1e-30, 1e6)), min_size=1, max_size=50

@@ -13,7 +13,7 @@ from outpace.core.law import History, Laws, filter_support, keep_likeliest, nucl
 from outpace.core.sampling import Sampling
 from outpace.errors import ContractError
 
-PROFILE = settings(max_examples=150, derandomize=True, deadline=None)
+PROFILE = settings(max_examples=150)
 # Few distinct values: ties everywhere.
 WEIGHTS = st.lists(
     st.one_of(st.integers(0, 4).map(float), st.floats(0, 1)), min_size=1, max_size=300

@@ -40,7 +40,7 @@ def reference(text: str, stop: Seq[str]) -> str:
     return text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(families, st.data())
 def test_any_ids_in_any_groups_join_to_the_decoded_text(
     tokenizer: Tokenizer, data: st.DataObject
@@ -50,7 +50,7 @@ def test_any_ids_in_any_groups_join_to_the_decoded_text(
     assert "".join(pieces(tokenizer, ids, sizes)) == tokenizer.decode(ids)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(families, st.text(alphabet="aé日🎉 \n", max_size=20), st.integers(1, 4))
 def test_pieces_of_real_text_are_never_broken_characters(
     tokenizer: Tokenizer, text: str, size: int
@@ -61,7 +61,7 @@ def test_pieces_of_real_text_are_never_broken_characters(
     assert all("\ufffd" not in piece for piece in out)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     families, st.text(alphabet="ab ", max_size=30), st.lists(words, max_size=4), st.integers(1, 4)
 )
@@ -73,7 +73,7 @@ def test_the_text_ends_before_the_stop_string_that_completes_first(
     assert "".join(pieces(tokenizer, ids, [size], stop)) == reference(shown, stop)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(families, st.text(alphabet="ab ", max_size=30), st.lists(words, min_size=1, max_size=4))
 def test_ids_and_text_end_at_the_same_token(
     tokenizer: Tokenizer, text: str, stop: list[str]

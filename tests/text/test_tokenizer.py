@@ -160,7 +160,7 @@ def test_wrap_takes_a_transformers_tokenizer_and_leaves_it_alone(tmp_path: Path)
         Tokenizer.wrap(object())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_any_text_decodes_to_itself_in_both_families(text: str) -> None:
     for tokenizer in (BYTE_LEVEL, GEMMA_LIKE):

@@ -56,7 +56,7 @@ def test_a_share_of_nothing_gets_nothing() -> None:
     assert sizes == {"test": 200}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 199), st.integers(0, 5))
 def test_rows_added_at_the_end_move_none_before(n: int, seed: int) -> None:
     strata = [random.Random(seed + i).choice("abc") for i in range(200)]

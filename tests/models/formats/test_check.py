@@ -57,7 +57,8 @@ def test_what_often_lies_in_place_of_weights_is_recognised(
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data(), which=st.sampled_from(["gguf", "safetensors"]))
 def test_random_damage_is_read_or_refused_by_name(
