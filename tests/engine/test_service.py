@@ -5,8 +5,11 @@ import gc
 import random
 import threading
 import time
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from itertools import pairwise
+from queue import SimpleQueue
+from statistics import median
 
 import pytest
 
@@ -21,7 +24,7 @@ from outpace.errors import CapacityError, ContractError, RequestError
 from outpace.events import Event, RoundsDone
 from outpace.runtimes.toy import TableRuntime
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Paced(TableRuntime):
@@ -49,6 +52,14 @@ def read(stream: Stream) -> list[int]:
     return [token for chunk in stream for token in chunk.tokens]
 
 
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does."""
+    end_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end_s, "it did not come to that in time"
+        time.sleep(0.001)
+
+
 @pytest.mark.parametrize("room", [None, 150])
 def test_texts_do_not_depend_on_company(room: int | None) -> None:
     jobs = requests(32)
@@ -63,10 +74,14 @@ def test_texts_do_not_depend_on_company(room: int | None) -> None:
         else:
             texts[i] = read(stream)
 
-    with service_of(Paced(room=room), Budget(rows=17, sequences=16)) as service:
+    runtime = Paced(room=room)
+    runtime.gate.clear()
+    with service_of(runtime, Budget(rows=17, sequences=16)) as service:
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(jobs))]
         for thread in threads:
             thread.start()
+        until(lambda: len(service._boxes) == len(jobs))  # so that there is company, and no room
+        runtime.gate.set()
         for thread in threads:
             thread.join(WAIT_S)
         stats = service.stats()
@@ -84,10 +99,13 @@ def test_nobody_starves_where_the_passes_are_too_small_for_all() -> None:
         if isinstance(event, RoundsDone):
             passes.append({done.turn.sequence.key for done in event.rounds})
 
-    engine = Engine(Paced(), Guessing(), limits=LIMITS, budget=Budget(rows=8, sequences=32))
+    runtime = Paced()
+    engine = Engine(runtime, Guessing(), limits=LIMITS, budget=Budget(rows=8, sequences=32))
     engine.listeners.append(note)
+    runtime.gate.clear()
     with Service(engine) as service:
         streams = [service.submit([1, 2], Sampling(max_tokens=20)) for _ in range(32)]
+        runtime.gate.set()
         for stream in streams:
             stream.wait(WAIT_S)
     for stream in streams:
@@ -116,10 +134,12 @@ def test_a_dropped_stream_ends_its_request() -> None:
         next(iter(stream))
         kept = service.submit([1], Sampling(max_tokens=4000))
         kept.read(WAIT_S)
+        runtime.gate.clear()  # neither may come to its own end meanwhile
         del stream
         gc.collect()
         kept.close()
         kept.close()
+        runtime.gate.set()
         kept.wait(WAIT_S)
     assert (sequence.finish, kept.finish) == ("abort", "abort")
     runtime.check_integrity()
@@ -164,8 +184,7 @@ def test_a_drain_finishes_what_was_accepted_and_takes_no_more() -> None:
     streams = [service.submit([i], Sampling(max_tokens=9)) for i in range(5)]
     ending = threading.Thread(target=service.shutdown)
     ending.start()
-    while service.health().state == "running":
-        time.sleep(0.001)
+    until(lambda: service.health().state != "running")
     assert service.health().state == "draining"
     with pytest.raises(CapacityError, match="shutting down"):
         service.submit([1], Sampling(max_tokens=3))
@@ -236,15 +255,19 @@ def test_a_cancelled_task_and_a_closed_loop_end_their_requests() -> None:
     async def leave(service: Service) -> Stream:
         stream = service.submit([1], Sampling(max_tokens=4000))
 
+        begun = asyncio.Event()
+
         async def follow() -> None:
             async for _ in stream:
-                pass
+                runtime.gate.clear()
+                begun.set()
 
         task = asyncio.create_task(follow())
-        await asyncio.sleep(0.02)
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        runtime.gate.set()
         return stream
 
     with service_of(runtime) as service:
@@ -270,27 +293,75 @@ def test_a_loop_that_closed_under_its_reader_ends_the_request(rung: bool) -> Non
         loop.run_until_complete(asyncio.sleep(0.01))
         if rung:
             runtime.gate.set()
-            while not stream.sequence.output:
-                time.sleep(0.001)
+            until(lambda: bool(stream.sequence.output))
         loop.close()
         runtime.gate.set()
         assert stream.wait(WAIT_S) == "abort"
         del task
 
 
-def test_an_idle_service_answers_fast_and_does_not_spin() -> None:
+class Inbox(SimpleQueue[Callable[[], None]]):
+    """Notes when its reader looks, and that it never looks for a while only."""
+
+    made: "list[Inbox]"
+
+    def __init__(self) -> None:
+        self.n_looks, self.n_sleeps = 0, 0
+        self.made.append(self)
+
+    def get_nowait(self) -> Callable[[], None]:
+        self.n_looks += 1
+        return super().get_nowait()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Callable[[], None]:
+        assert block
+        assert timeout is None
+        self.n_sleeps += 1
+        return super().get()
+
+
+def test_an_idle_service_sleeps_until_it_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Inbox, "made", [], raising=False)
+    monkeypatch.setattr("outpace.engine.service.SimpleQueue", Inbox)
     with service_of(Paced()) as service:
-        service.submit([1], Sampling(max_tokens=1)).wait(WAIT_S)
-        before = time.process_time()
-        time.sleep(0.2)
-        assert time.process_time() - before < 0.1
-        latencies = []
-        for _ in range(50):
-            stream = service.submit([1], Sampling(max_tokens=1))
-            stream.wait(WAIT_S)
-            times = stream.times
-            latencies.append((times.admitted_s or 9e9) - times.submitted_s)
-    assert sorted(latencies)[len(latencies) // 2] < 0.001
+        (inbox,) = Inbox.made
+        until(lambda: inbox.n_sleeps == 1)
+        for n in range(2, 5):
+            service.submit([1], Sampling(max_tokens=1)).wait(WAIT_S)
+            until(lambda n=n: inbox.n_sleeps == n)  # type: ignore[misc]
+            looks = inbox.n_looks
+            time.sleep(0.05)
+            assert (inbox.n_looks, inbox.n_sleeps) == (looks, n), "it woke, and nobody called"
+    assert service.health().state == "stopped"
+
+
+def test_an_idle_service_answers_as_fast_as_a_thread_can_wake() -> None:
+    """Beside what waking a thread costs here and now; a look now and then would show."""
+    bell: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def wake() -> None:
+        while (call := bell.get()) is not None:
+            call()
+
+    sleeper = threading.Thread(target=wake)
+    sleeper.start()
+    tries = []
+    with service_of(Paced()) as service:
+        for _ in range(5):
+            ours, theirs = [], []
+            for _ in range(30):
+                stream = service.submit([1], Sampling(max_tokens=1))
+                stream.wait(WAIT_S)
+                ours.append((stream.times.admitted_s or 9e9) - stream.times.submitted_s)
+                awake = threading.Event()
+                began_s = time.perf_counter()
+                bell.put(awake.set)
+                awake.wait(WAIT_S)
+                theirs.append(time.perf_counter() - began_s)
+            tries.append(median(ours) / median(theirs))
+    bell.put(None)
+    sleeper.join(WAIT_S)
+    assert min(tries) < 10
 
 
 def test_a_leak_found_when_idle_is_fatal_and_named() -> None:
@@ -298,10 +369,7 @@ def test_a_leak_found_when_idle_is_fatal_and_named() -> None:
     service = service_of(runtime)
     runtime.open(10_000, [1])
     service.submit([1], Sampling(max_tokens=1)).wait(WAIT_S)
-    for _ in range(1000):
-        if service.health().state == "dead":
-            break
-        time.sleep(0.005)
+    until(lambda: service.health().state == "dead")
     assert "still open" in service.health().reason
 
 
