@@ -177,7 +177,8 @@ def test_an_open_loop_counts_from_the_schedule(tmp_path: Path) -> None:
     times = sorted((r.sched_s, r.e2el_s) for r in read_records(path).requests)
     assert [s for s, _ in times] == pytest.approx([0, 0.01, 0.02, 0.03], abs=1e-4)
     assert max(e for _, e in times) >= 4 * 0.06 - 0.03, "waiting behind others is latency"
-    assert [s.max_tokens for s in slow.samplings] == [3, 4, 5, 6]
+    # Those who wait for the lock get it in any order.
+    assert sorted(s.max_tokens or 0 for s in slow.samplings) == [3, 4, 5, 6]
     assert all(s.ignore_eos for s in slow.samplings)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from contract.liars import saying
 from outpace.server.settings import Bounds, Settings
-from server.live import running
+from server.live import running, until
 from server.shaped import shaped_model
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "load.py"
@@ -40,7 +40,7 @@ def test_twenty_seconds_of_everything_at_once() -> None:
     assert len(found["kinds"]) == 10
     assert {"200", "400", "401", "404", "405", "413"} <= set(found["statuses"])
     assert not [status for status in found["statuses"] if int(status) >= 500]
-    assert threading.active_count() == n_threads
+    until(lambda: threading.active_count() <= n_threads)  # those of pools end in their own time
 
 
 def test_one_wrong_answer_among_hundreds_is_noticed() -> None:

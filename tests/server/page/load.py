@@ -9,7 +9,7 @@ import httpx
 from outpace.api import Model
 from outpace.control.auto import AutoControl
 from outpace.engine.engine import Engine
-from server.live import Live, until
+from server.live import TIMEOUT_S, Live, until
 from server.words import worded_model
 
 
@@ -30,7 +30,7 @@ def busy(live: Live, *, n: int = 2, tokens: int = 300_000) -> Iterator[None]:
         body = {"prompt": " one two three one two three", "max_tokens": tokens, "stream": True,
                 "ignore_eos": True, "temperature": 0}  # fmt: skip
         with (
-            httpx.Client(base_url=live.url, timeout=30) as http,
+            httpx.Client(base_url=live.url, timeout=TIMEOUT_S) as http,
             http.stream("POST", "/v1/completions", json=body) as response,
         ):
             for _ in response.iter_lines():
@@ -48,4 +48,4 @@ def busy(live: Live, *, n: int = 2, tokens: int = 300_000) -> Iterator[None]:
     finally:
         over.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(TIMEOUT_S)
