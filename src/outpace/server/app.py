@@ -62,7 +62,8 @@ def create_app(
     """
     meters = Meters(time.perf_counter)
     history = History(meters, service.engine.control, time.perf_counter)
-    service.engine.listeners += [history.listen, meters.listen]
+    # Before the service, which wakes whoever waits: who has an answer finds it counted.
+    service.engine.listeners[:0] = [history.listen, meters.listen]
     served = Served(
         model=model,
         service=service,

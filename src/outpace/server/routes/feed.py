@@ -18,6 +18,7 @@ from pydantic_core import to_json
 
 from outpace import __version__
 from outpace.server.access import identify
+from outpace.server.metrics.epoch import epoch_s
 from outpace.server.metrics.history import RECENT_S, Point
 from outpace.server.metrics.meters import STAGES, Counted, Latency
 from outpace.server.served import Served
@@ -157,10 +158,10 @@ def _acceptance(counted: Counted) -> dict[str, Any]:
 
 def _history(points: Seq[Point]) -> list[dict[str, Any]]:
     """Points with their end as seconds since 1970."""
-    epoch_s = time.time() - time.perf_counter()
+    offset_s = epoch_s()
     return [
         {
-            "time": round(epoch_s + point.at_s, 3),
+            "time": round(offset_s + point.at_s, 3),
             "seconds": round(point.seconds, 3),
             "tokens": point.tokens,
             "rounds": point.rounds,

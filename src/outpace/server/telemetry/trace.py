@@ -4,7 +4,6 @@ The middleware is there only when spans are wanted. A request's own trace goes o
 (or whatever OTEL_PROPAGATORS names) is read from its headers, and its decision on sampling holds.
 """
 
-import time
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from typing import Final
@@ -23,6 +22,7 @@ from outpace.engine.service import Service
 from outpace.errors import ConfigError
 from outpace.server.answer.choice import Answer
 from outpace.server.log import notes_of
+from outpace.server.metrics.epoch import epoch_s
 from outpace.server.routes.generate import ANSWERS
 from outpace.server.telemetry.spans import describe, failed, operation_of, stage_spans
 from outpace.server.telemetry.stages import StageSeconds
@@ -101,8 +101,7 @@ class _Spans:
 
     def _end(self, span: Span, scope: Scope, status: int, kind: str | None) -> None:
         answers: Seq[Answer] = scope.get(ANSWERS, ())
-        epoch_s = time.time() - time.perf_counter()
-        notes = notes_of(scope)
+        offset_s, notes = epoch_s(), notes_of(scope)
         span.set_attribute("http.response.status_code", status)
         span.set_attribute("outpace.request_id", str(notes.get("request_id", "")))
         if "body" in notes:  # only where the operator logs prompts
@@ -111,7 +110,7 @@ class _Spans:
         for answer in answers:
             seconds = self._stages.take(answer.stream.sequence.key)
             if span.is_recording():
-                stage_spans(self._tracer, span, answer, seconds, epoch_s)
+                stage_spans(self._tracer, span, answer, seconds, offset_s)
             if answer.finish is None and answer.stream.finish == "error":
                 kind = kind or "engine_error"
         failed(span, status, kind)
