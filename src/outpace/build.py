@@ -42,9 +42,9 @@ PROFILE_S = 1.0
 class RuntimeChoice:
     """How to run weights: which runtime, weight format, device and CPU threads.
 
-    "auto" decides; threads None = all this process may use. weights: fp32, bf16, q8 or q4 for
-    native; float32, bfloat16 or float16 for transformers. hidden_layers: residual streams that the
-    native runtime returns, after that many layers.
+    "auto" decides; threads None = all this process may use. weights: fp32, bf16, q8, q4,
+    q8-fine or q4-fine for native; float32, bfloat16 or float16 for transformers. hidden_layers:
+    residual streams that the native runtime returns, after that many layers.
 
     Raises:
         ConfigError: no such runtime, or an impossible number of threads.

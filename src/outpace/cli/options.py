@@ -31,7 +31,9 @@ DrafterOption = Annotated[
 DepthOption = Annotated[int | None, typer.Option(help="Most guesses on one path.")]
 NodesOption = Annotated[int | None, typer.Option(help="Most guesses per pass, over all paths.")]
 RuntimeOption = Annotated[str, typer.Option(help="auto, native or transformers.")]
-WeightsOption = Annotated[str, typer.Option(help="auto, or a format of the runtime.")]
+WeightsOption = Annotated[
+    str, typer.Option(help="auto; native: fp32, bf16, q8, q4, q8-fine, q4-fine.")
+]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 ThreadsOption = Annotated[int | None, typer.Option(help="CPU threads.", min=1, max=1024)]
 SystemOption = Annotated[str | None, typer.Option(help="System message.")]

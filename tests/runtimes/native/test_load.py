@@ -15,7 +15,7 @@ from outpace.runtimes.native.load import Wish, load_decoder
 from outpace.runtimes.native.spec.names import Role
 from outpace.runtimes.native.spec.read import read_spec
 from runtimes.native.gguf_files import written
-from runtimes.native.models import Part, one_pass, random_model, saved, text
+from runtimes.native.models import Part, in_chunks, one_pass, random_model, saved, text
 
 needs_kernels = pytest.mark.skipif(not available()[0], reason=available()[1])
 
@@ -43,6 +43,29 @@ def test_formats_that_are_not_are_refused() -> None:
         choose_format("int3", {}, backend="torch", device="cpu")
     with pytest.raises(ConfigError, match="on cuda use fp32 or bf16"):
         choose_format("q4", {}, backend="torch", device="cuda")
+    with pytest.raises(ConfigError, match="on cuda use fp32 or bf16"):
+        choose_format("q8-fine", {}, backend="torch", device="cuda")
+    with pytest.raises(ConfigError, match=r"'q4-fine' need the compiled kernels.*use q4"):
+        choose_format("q4-fine", {}, backend="torch", device="cpu")
+
+
+@needs_kernels
+def test_fine_rows_are_another_model_on_the_same_weights(tmp_path: Path) -> None:
+    files = saved(random_model("llama wide"), tmp_path)
+    rows = np.arange(40, dtype=np.int32)
+
+    def logits(weights: str) -> tuple[str, torch.Tensor]:
+        wish = Wish(backend="compiled", weights=weights, n_pages=4, page_size=16, threads=1)
+        loaded = load_decoder(files, wish)
+        try:
+            return loaded.identity, in_chunks(loaded.decoder, rows, [7])
+        finally:
+            loaded.decoder.close()
+
+    (name, coarse), (fine_name, fine) = logits("q8"), logits("q8-fine")
+    assert (name, fine_name) == ("compiled q8", "compiled q8-fine")
+    _, bf16 = logits("bf16")
+    assert (fine - bf16).abs().mean() < (coarse - bf16).abs().mean()
 
 
 @pytest.mark.parametrize("weights", ["fp32", "bf16", "q8", "q4"])

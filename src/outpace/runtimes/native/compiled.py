@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from outpace.errors import ModelUnsupported
 from outpace.models.weights import Weights
-from outpace.runtimes.native.formats import FOUR_BITS, Format
+from outpace.runtimes.native.formats import FOUR_BITS, Choice
 from outpace.runtimes.native.kernels import (
     GGML,
+    Fine,
     KernelDecoder,
     KVType,
     LayerWeights,
@@ -104,10 +105,9 @@ class CompiledDecoder(KernelDecoder):
 class Packer:
     """Packs the tensors of one file in one format."""
 
-    def __init__(
-        self, weights: Weights, names: Names, spec: ModelSpec, weight_format: Format
-    ) -> None:
-        self.weights, self.names, self.spec, self.format = weights, names, spec, weight_format
+    def __init__(self, weights: Weights, names: Names, spec: ModelSpec, choice: Choice) -> None:
+        self.weights, self.names, self.spec, self.format = weights, names, spec, choice.format
+        self._fine_rows = Fine.ALL if choice.fine else Fine.NONE
         self.matrices: list[Matrix] = []
 
     def model(self, max_positions: int) -> KernelSpec:
@@ -142,6 +142,7 @@ class Packer:
             gelu=spec.activation == "gelu_tanh",
             embedding_scale=spec.embedding_scale,
             logit_softcap=spec.logit_softcap or 0.0,
+            fine_rows=self._fine_rows,
         )
 
     def _layer(self, i: int, ropes: list[Rope]) -> LayerWeights:

@@ -4,6 +4,9 @@
     q8           the file's own blocks as they are; everything else rounded to blocks of 8 bits
     q4           layer matrices: the file's 4-bit blocks as they are, everything else rounded to
                  4 bits; embedding and head as in q8
+    q8-fine, q4-fine
+                 the same weights; a pass rounds its own rows to 15 bits instead of 8 before it
+                 multiplies: close to bf16's truth, and many rows cost more (compiled kernels)
 
 A format is part of the target's identity: another format is another model, if only by a little.
 How little is measured (`MEASURED_KL`), and `auto` takes nothing above `KL_BOUND`.
@@ -21,6 +24,7 @@ from outpace.runtimes.native.spec.names import Names, Role, expected_shapes
 Format = Literal["fp32", "bf16", "q8", "q4"]
 Backend = Literal["compiled", "torch"]
 FORMATS: Final[tuple[Format, ...]] = ("fp32", "bf16", "q8", "q4")
+FINE: Final[Mapping[str, Format]] = {"q8-fine": "q8", "q4-fine": "q4"}
 FOUR_BITS: Final = ("Q4_0", "Q4_1", "Q4_K")
 EIGHT_BITS: Final = ("Q5_0", "Q5_1", "Q5_K", "Q8_0", "Q6_K")
 KL_BOUND: Final = 0.02
@@ -42,10 +46,18 @@ MATRIX_PARTS: Final = ("embed", "head", "q", "k", "v", "o", "gate", "up", "down"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A weight format, and why it was taken."""
+    """A weight format, and why it was taken. fine: rows are rounded to 15 bits, not 8."""
 
     format: Format
     reason: str
+    fine: bool = False
+
+    @property
+    def name(self) -> str:
+        """As it is asked for."""
+        return (
+            next(name for name in FINE if FINE[name] == self.format) if self.fine else self.format
+        )
 
 
 def matrix_types(weights: Weights, names: Names, spec: ModelSpec) -> Mapping[Role, str]:
@@ -67,11 +79,17 @@ def choose_format(
         ConfigError: no such format, or not on this device.
     """
     if asked != "auto":
-        if asked not in FORMATS:
-            raise ConfigError(f"weights {asked!r}; allowed: auto, {', '.join(FORMATS)}")
-        if device != "cpu" and asked in ("q8", "q4"):
+        plain = FINE.get(asked, asked)
+        if plain not in FORMATS:
+            raise ConfigError(f"weights {asked!r}; allowed: auto, {', '.join((*FORMATS, *FINE))}")
+        if device != "cpu" and plain in ("q8", "q4"):
             raise ConfigError(f"weights {asked!r} run on a CPU only; on {device} use fp32 or bf16")
-        return Choice(format=asked, reason="asked for")
+        if asked in FINE and backend != "compiled":
+            raise ConfigError(
+                f"weights {asked!r} need the compiled kernels, and this model runs on {backend}, "
+                f"which rounds no rows; use {plain}, or see `outpace doctor`"
+            )
+        return Choice(format=plain, reason="asked for", fine=asked in FINE)
     if device != "cpu":
         return Choice(format="bf16", reason=f"the fast type of {device}")
     return next(

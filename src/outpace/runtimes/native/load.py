@@ -48,7 +48,7 @@ class Loaded:
 class Wish:
     """How to load. n_pages None = as memory allows, up to a few whole contexts.
 
-    weights: auto, fp32, bf16, q8, q4. device: auto, cpu, cuda, cuda:N. backend: auto, compiled,
+    weights: auto or a name of `formats`. device: auto, cpu, cuda, cuda:N. backend: auto, compiled,
     torch. threads: of the compiled kernels, None = all this process may use (torch has its own
     setting). hidden_layers: residual streams to return, after that many layers.
     """
@@ -94,10 +94,10 @@ def load_decoder(files: ModelFiles, wish: Wish | None = None) -> Loaded:
         )
     need = memory.needs(spec, types, choice.format, n_slots=n_pages * wish.page_size)
     memory.check_fits(need, free, weight_format=choice.format)
-    opened = _Opened(weights=weights, names=names, spec=spec, format=choice.format, device=device)
+    opened = _Opened(weights=weights, names=names, spec=spec, choice=choice, device=device)
     n_hidden = spec.hidden * len(wish.hidden_layers)
     decoder, counts = opened.decoder(backend, wish, n_pages)
-    return _loaded(decoder, opened, backend, why_backend, choice, counts, n_hidden)
+    return _loaded(decoder, opened, backend, why_backend, counts, n_hidden)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +105,14 @@ class _Opened:
     weights: Weights
     names: Names
     spec: ModelSpec
-    format: Format
+    choice: Choice
     device: str
 
     def decoder(
         self, backend: Backend, wish: Wish, n_pages: int
     ) -> tuple[compiled.CompiledDecoder | TorchDecoder, Counter[str]]:
         if backend == "compiled":
-            packer = compiled.Packer(self.weights, self.names, self.spec, self.format)
+            packer = compiled.Packer(self.weights, self.names, self.spec, self.choice)
             decoder = compiled.open_compiled(
                 packer,
                 n_pages=n_pages,
@@ -121,7 +121,8 @@ class _Opened:
                 hidden_layers=wish.hidden_layers,
             )
             return decoder, Counter(matrix.format.name for matrix in packer.matrices)
-        reader = Reader(self.weights, self.names, self.spec, self.format, torch.device(self.device))
+        device = torch.device(self.device)
+        reader = Reader(self.weights, self.names, self.spec, self.choice.format, device)
         torch_decoder = TorchDecoder(
             reader, n_pages=n_pages, page_size=wish.page_size, hidden_layers=wish.hidden_layers
         )
@@ -133,10 +134,10 @@ def _loaded(
     opened: _Opened,
     backend: Backend,
     why_backend: str,
-    choice: Choice,
     counts: Counter[str],
     n_hidden: int,
 ) -> Loaded:
+    choice = opened.choice
     per_token = memory.kv_bytes_per_token(opened.spec, choice.format)
     tensors = ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items()))
     pool = per_token * decoder.n_pages * decoder.page_size
@@ -145,9 +146,9 @@ def _loaded(
         spec=opened.spec,
         backend=backend,
         format=choice.format,
-        identity=f"{backend} {choice.format}",
+        identity=f"{backend} {choice.name}",
         description=(
-            f"{opened.spec.family}, {backend} ({why_backend}), weights {choice.format} "
+            f"{opened.spec.family}, {backend} ({why_backend}), weights {choice.name} "
             f"({choice.reason}: {tensors}), {decoder.weight_bytes / 1e6:.0f} MB; keys and values "
             f"{per_token} bytes a token, {decoder.n_pages} pages of {decoder.page_size}, "
             f"{pool / 1e6:.0f} MB"
