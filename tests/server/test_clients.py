@@ -77,6 +77,7 @@ def test_openai_lists_the_model_and_reads_logprobs(client: openai.OpenAI) -> Non
         model="small",
         messages=MESSAGES,
         max_tokens=5,
+        seed=1,
         logprobs=True,
         top_logprobs=2,
     )
