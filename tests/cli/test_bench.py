@@ -79,17 +79,19 @@ def test_interrupted_it_keeps_what_it_has_and_goes_on(
     out = tmp_path / "out"
     args = ("bench", *SMALL, "-c", "2", "--repeats", "4", "--arms", "none,lookup@fixed:4",
             "--out", str(out))  # fmt: skip
-    process = start(folder, *args, cache=tmp_path)
-    path, deadline = out / "records.jsonl", time.monotonic() + 60
+    held = 5 if how == signal.SIGINT else None  # the second block's first request ends, no other
+    process = start(folder, *args, cache=tmp_path, held=held)
+    path, deadline = out / "records.jsonl", time.monotonic() + 120
     while not (path.exists() and b'"kind":"block"' in path.read_bytes()):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.005)
     process.send_signal(how)
-    _, talk = process.communicate(timeout=60)
+    _, talk = process.communicate(timeout=120)
     if how == signal.SIGINT:
         assert process.returncode == 130, talk.decode()
         assert b"interrupted; records" in talk
+        assert len(read_records(path).done) == 1
     assert run(*args).returncode == 0
     records = read_records(path)
     assert (len(records.done), len(records.requests)) == (8, 32)
