@@ -23,6 +23,7 @@ def shown(browser: "Browser", path: Path, *, width: int, dark: bool = False) -> 
     context = browser.new_context(
         viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light"
     )
+    context.set_default_timeout(60_000)
     page = context.new_page()
     complaints: list[str] = []
     asked: list[str] = []
@@ -93,7 +94,7 @@ def test_a_mark_leads_to_its_record(browser: "Browser", reported: Path) -> None:
         assert row.count() == 1
         assert not row.is_visible()
         page.evaluate("t => { location.hash = t }", target)
-        row.wait_for(state="visible", timeout=5000)
+        row.wait_for(state="visible")
         assert "candidate" in row.inner_text()
 
 

@@ -14,7 +14,8 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @dataclass(slots=True)
@@ -29,7 +30,7 @@ class Watched:
 
     def see(self, selector: str, pattern: Any) -> None:
         """Wait until an element's text matches."""
-        expect(self.page.locator(selector)).to_have_text(pattern, timeout=PATIENCE_MS)
+        expect(self.page.locator(selector)).to_have_text(pattern)
 
     def ask(self, prompt: str, *, guesses: str = "fixed:8", tokens: int = 60) -> str:
         """Try a prompt; the tokens' texts, joined, once the answer is complete."""
@@ -38,7 +39,7 @@ class Watched:
         page.fill("#try-tokens", str(tokens))
         page.select_option("#try-speculation", guesses)
         page.click("#try-go")
-        expect(page.locator("#answer")).to_have_attribute("aria-busy", "false", timeout=PATIENCE_MS)
+        expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
         return "".join(page.locator("#answer .tok").all_text_contents())
 
     def style(self, selector: str, name: str) -> str:
@@ -60,6 +61,7 @@ def watched(
         viewport={"width": width, "height": 800},
         color_scheme="dark" if theme == "dark" else "light",
     )
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     found = Watched(page=page, origin=url)
 

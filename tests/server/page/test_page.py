@@ -15,7 +15,7 @@ from server.words import worded_model
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import expect
 
-from server.page.browser import PATIENCE_MS, Watched, watched
+from server.page.browser import Watched, watched
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -56,12 +56,12 @@ def test_every_section_is_filled_while_requests_run(browser: "Browser", live: Li
             seen.see(f"#stage-{stage} .io", re.compile(r"[\d,]+ → [\d,]+"))
         shares = seen.page.locator(".flow .share").all_text_contents()
         assert sum(float(share.rstrip(" %")) for share in shares) == pytest.approx(100, abs=3)
-        expect(seen.page.locator("#timeline path.curve").first).to_be_visible(timeout=PATIENCE_MS)
-        expect(seen.page.locator("#timeline path.dashed").first).to_be_visible(timeout=PATIENCE_MS)
-        expect(seen.page.locator("#positions rect.bar").first).to_be_visible(timeout=PATIENCE_MS)
+        expect(seen.page.locator("#timeline path.curve").first).to_be_visible()
+        expect(seen.page.locator("#timeline path.dashed").first).to_be_visible()
+        expect(seen.page.locator("#positions rect.bar").first).to_be_visible()
         seen.see("#now-gauge", re.compile(r"break-even \d+\.\d\d"))
         rows = seen.page.locator("#latency tbody tr")
-        expect(rows).to_have_count(3, timeout=PATIENCE_MS)
+        expect(rows).to_have_count(3)
         expect(rows.nth(2)).to_contain_text(re.compile(r"\d m?s"))
         seen.see("#drafters tbody th", "lookup")
         seen.see("#control", re.compile(r"switches? so far"))
@@ -116,7 +116,7 @@ def test_rounds_and_seconds_can_be_read_with_the_keyboard_alone(
         seen.see("#round h3", re.compile("^Round 1:"))
         page.keyboard.press("ArrowRight")
         seen.see("#round h3", re.compile("^Round 2:"))
-        expect(page.locator("#timeline path.curve").first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.locator("#timeline path.curve").first).to_be_visible()
         page.focus("#timeline")
         page.keyboard.press("ArrowLeft")
         seen.see("#timeline-read", re.compile("tokens a round|no guesses"))
@@ -182,7 +182,7 @@ def test_narrow_screens_need_no_sideways_scrolling(
         seen.page.focus("#answer")
         for _ in range(5):
             seen.page.keyboard.press("ArrowRight")
-        expect(seen.page.locator("#timeline svg")).to_be_visible(timeout=PATIENCE_MS)
+        expect(seen.page.locator("#timeline svg")).to_be_visible()
         assert seen.overflow_px() <= 0
         for what in ("button", "input", "select", "textarea", "table", ".panel"):
             for item in seen.page.locator(what).all():
@@ -222,9 +222,7 @@ def test_it_says_when_the_server_is_gone_and_finds_it_again(browser: "Browser") 
         first.service.shutdown(0.0)
         seen.see("#now-title", re.compile("The server is (stopped|draining)"))
     try:
-        expect(seen.page.locator("#link")).to_have_attribute(
-            "data-state", "lost", timeout=PATIENCE_MS
-        )
+        expect(seen.page.locator("#link")).to_have_attribute("data-state", "lost")
         seen.see("#link", re.compile("trying again"))
         with running(worded_model(), Settings(port=port)) as second:
             seen.see("#link", "live")
