@@ -12,7 +12,8 @@ import pytest
 from outpace.evaluate.data.sandbox import run as run_module
 from outpace.evaluate.data.sandbox.run import Limits, Ran, run
 
-LIMITS = Limits(cpu_s=1, wall_s=20)
+LIMITS = Limits(cpu_s=20, wall_s=100)
+SHORT = Limits(cpu_s=1, wall_s=100)
 DOUBLE = "def double(x):\n    return 2 * x\n"
 FIRST = run(DOUBLE, "assert double(2) == 4", LIMITS)
 walled = pytest.mark.skipif(
@@ -75,7 +76,7 @@ def test_ending_early_is_not_passing(code: str) -> None:
 
 @walled
 def test_a_loop_without_end_is_ended_by_its_cpu_time() -> None:
-    assert failed("while True: pass") == "used more than 1 s of CPU time"
+    assert failed("while True: pass", limits=SHORT) == "used more than 1 s of CPU time"
 
 
 @walled
@@ -83,7 +84,7 @@ def test_waiting_without_end_is_ended_by_the_clock() -> None:
     began = time.monotonic()
     limits = Limits(wall_s=1.5)
     assert failed("import time; time.sleep(600)", limits=limits) == "not done after 1.5 s"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 100
 
 
 @walled
@@ -122,11 +123,9 @@ def test_threads_count_as_processes() -> None:
 
 @walled
 def test_output_is_bounded() -> None:
-    began = time.monotonic()
-    limits = Limits(cpu_s=60, wall_s=60)
+    limits = Limits(cpu_s=200, wall_s=200)  # neither ends it
     reason = failed("while True: print('x' * 1000)", limits=limits)
     assert reason == "wrote more than 65536 bytes"
-    assert time.monotonic() - began < 30
 
 
 @walled
@@ -219,11 +218,10 @@ def test_what_fails_is_said_in_a_few_words() -> None:
 
 @posix
 def test_without_walls_the_limits_hold() -> None:
-    limits = Limits(cpu_s=1, wall_s=20)
-    assert run(DOUBLE, "assert double(2) == 4", limits, isolation="limits").status == "passed"
-    ran = run("while True: pass", "", limits, isolation="limits")
+    assert run(DOUBLE, "assert double(2) == 4", LIMITS, isolation="limits").status == "passed"
+    ran = run("while True: pass", "", SHORT, isolation="limits")
     assert ran.reason == "used more than 1 s of CPU time"
-    assert run("import os; os._exit(0)", "", limits, isolation="limits").status == "failed"
+    assert run("import os; os._exit(0)", "", LIMITS, isolation="limits").status == "failed"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the walls are Linux's")
@@ -241,7 +239,7 @@ def test_where_walls_cannot_be_built_nothing_is_run(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program],
-        capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path,
+        capture_output=True, text=True, timeout=240, check=True, cwd=tmp_path,
     )  # fmt: skip
     assert "status='no_cell'" in done.stdout
     assert "reason=''" not in done.stdout
