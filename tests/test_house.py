@@ -69,7 +69,7 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
 def test_importing_loads_no_torch(code: str) -> None:
     heavy = {"torch", "transformers", "llguidance"}
     check = f"{code}; import sys; assert not {heavy} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", check], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", check], check=True, timeout=240)
 
 
 def test_every_public_name_exists_and_is_documented() -> None:

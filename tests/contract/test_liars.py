@@ -94,7 +94,7 @@ LIARS: list[tuple[str, Callable[[ASGIApp], ASGIApp]]] = [
 def test_a_lie_is_noticed(name: str, lie: Callable[[ASGIApp], ASGIApp]) -> None:
     (check,) = [check for check in chosen([name]) if check.name == name]
     with running(worded_model(drafter="synthetic:alpha=0.5"), behind=lie) as live:
-        endpoint = Endpoint(live.url, timeout_s=30)
+        endpoint = Endpoint(live.url, timeout_s=90)
         found = finding(endpoint, check)
         endpoint.close()
     assert found.verdict == "fail", found
@@ -106,7 +106,7 @@ def test_the_middleware_itself_breaks_nothing() -> None:
 
     names = {name for name, _ in LIARS}
     with running(worded_model(drafter="synthetic:alpha=0.5"), behind=honest) as live:
-        endpoint = Endpoint(live.url, timeout_s=30)
+        endpoint = Endpoint(live.url, timeout_s=90)
         found = [finding(endpoint, check) for check in chosen() if check.name in names]
         endpoint.close()
     assert [f for f in found if f.verdict != "pass"] == []
@@ -115,7 +115,7 @@ def test_the_middleware_itself_breaks_nothing() -> None:
 def test_an_endpoint_that_dies_fails_and_the_rest_is_still_reported() -> None:
     (check,) = chosen(["own-randomness"])
     with running(worded_model()) as live:
-        endpoint = Endpoint(live.url, timeout_s=5)
+        endpoint = Endpoint(live.url, timeout_s=90)
         assert endpoint.model == "words"
     found = finding(endpoint, check)
     endpoint.close()

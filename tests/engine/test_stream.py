@@ -29,7 +29,7 @@ def test_waiting_for_the_end_does_not_wake_before_it() -> None:
         stream = service.submit([1, 2, 3], Sampling(max_tokens=N, ignore_eos=True))
         rung: list[object] = []
         if stream._box.call_on_news(lambda: rung.append(stream.finish), None):
-            stream.wait(10)
+            stream.wait(60)
             service.shutdown()
             assert rung == ["length"]
 

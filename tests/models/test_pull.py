@@ -141,7 +141,7 @@ def test_two_pulls_at_once_fetch_once(pip: FakePip, tmp_path: Path) -> None:
 
     def hold() -> None:
         inside.set()
-        go_on.wait(20)
+        go_on.wait(60)
 
     pip.before = hold
     found: list[Path] = []
@@ -152,15 +152,15 @@ def test_two_pulls_at_once_fetch_once(pip: FakePip, tmp_path: Path) -> None:
 
     first = threading.Thread(target=work, args=(None,))
     first.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     second = threading.Thread(target=work, args=(steps,))
     second.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not steps and time.monotonic() < deadline:
         time.sleep(0.01)
     go_on.set()
-    first.join(20)
-    second.join(20)
+    first.join(60)
+    second.join(60)
     assert steps[0].phase == "waiting for another pull"
     assert len(pip.calls) == 1
     assert found[0] == found[1]

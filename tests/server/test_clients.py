@@ -95,7 +95,7 @@ def test_curl(server: Live) -> None:
     done = subprocess.run(
         [curl, "-sSN", f"{server.url}/v1/completions", "-H", "Content-Type: application/json",
          "-d", body],
-        capture_output=True, check=True, timeout=30, text=True,
+        capture_output=True, check=True, timeout=120, text=True,
     )  # fmt: skip
     events = [
         json.loads(line[6:]) for line in done.stdout.splitlines() if line.startswith("data: {")

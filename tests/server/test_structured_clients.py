@@ -127,7 +127,7 @@ def test_curl_gets_json(live: Live) -> None:
     done = subprocess.run(
         [curl, "-sS", f"{live.url}/v1/chat/completions", "-H", "Content-Type: application/json",
          "-d", body],
-        capture_output=True, check=True, timeout=30, text=True,
+        capture_output=True, check=True, timeout=120, text=True,
     )  # fmt: skip
     Person.model_validate_json(json.loads(done.stdout)["choices"][0]["message"]["content"])
 
@@ -146,7 +146,7 @@ def llm_home(live: Live, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def llm(home: Path, *args: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "llm", "-m", "ours", "Say something", "--no-log", *args],
-        capture_output=True, check=False, timeout=60, text=True, stdin=subprocess.DEVNULL,
+        capture_output=True, check=False, timeout=240, text=True, stdin=subprocess.DEVNULL,
         env={**os.environ, "LLM_USER_PATH": str(home)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
