@@ -1,24 +1,59 @@
 """A whole study on a table model: a plan, its prompts, and what the command line would provide."""
 
 import json
+import random
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from outpace.api import Model
+from outpace.core.score import Rows, Scores
+from outpace.engine.service import Service
 from outpace.evaluate.arms.opening import Tools
 from outpace.evaluate.measure.blocks import Tell
 from outpace.evaluate.plan.arms import Target
 from outpace.evaluate.steps.session import Session, Shell, session
 from outpace.evaluate.steps.walk import Walked, walk
 from outpace.evaluate.study import Study, begin, found_at
+from outpace.runtimes.toy import TableRuntime
 from small import small_model
 
 WORDS = ("tide", "moon", "harbour", "boat", "lamp", "rope", "gull", "salt", "wind", "quay")
+
+
+class WorkTime:
+    """Seconds that pass only when a model works or somebody sleeps; a pass takes 1 ms, give or
+    take. What a study says of speeds is then the same on every machine."""
+
+    def __init__(self) -> None:
+        self._now_s, self._dice = 0.0, random.Random(1)
+
+    def perf_counter(self) -> float:
+        return self._now_s
+
+    def sleep(self, seconds: float) -> None:
+        self._now_s += seconds
+
+    def rule(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From now on, whatever measures one request at a time reads this clock."""
+        real = TableRuntime.extend
+
+        def extend(runtime: TableRuntime, batch: Seq[Rows]) -> list[Scores]:
+            self.sleep(self._dice.uniform(0.8e-3, 1.2e-3))
+            return real(runtime, batch)
+
+        monkeypatch.setattr(TableRuntime, "extend", extend)
+        for module in ("bench.client", "evaluate.measure.blocks", "evaluate.arms.planted"):
+            monkeypatch.setattr(f"outpace.{module}.time", self)
+        defaults = Service.__init__.__kwdefaults__
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "clock", self.perf_counter)
 
 
 def document(**changes: object) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluate.steps.lab import document, shell, study_of, walked, write
+from evaluate.steps.lab import WorkTime, document, shell, study_of, walked, write
 from outpace.errors import ConfigError
 from outpace.evaluate.ledger import LEDGER, LedgerBroken
 from outpace.evaluate.steps.session import session
@@ -13,6 +13,11 @@ from outpace.evaluate.steps.walk import walk
 from outpace.evaluate.study import begin, found_at
 
 QUICK = {"baseline": {"drafter": "none", "test_only": {"slowdown": 5}}}
+
+
+@pytest.fixture(autouse=True)
+def _work_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    WorkTime().rule(monkeypatch)
 
 
 def arms(**candidate: object) -> dict[str, object]:
