@@ -280,9 +280,10 @@ def _use_threads(n: int) -> None:
 def runtime_facts() -> dict[str, str]:
     """What `outpace doctor` says of the runtimes."""
     from outpace.runtimes.native.compiled import available
+    from outpace.runtimes.native.spec.config import FAMILIES
 
     kernels, why = available()
     return {
-        "native": f"Llama family; {'compiled kernels' if kernels else 'torch only'} ({why})",
+        "native": f"{', '.join(FAMILIES)}; {'compiled' if kernels else 'torch only'} ({why})",
         "transformers": "any causal model whose cache can forget",
     }

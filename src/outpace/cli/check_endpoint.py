@@ -64,6 +64,6 @@ def check_endpoint(
 def _tell(finding: "Finding") -> None:
     typer.echo(f"{finding.verdict:<11} {finding.name}: {finding.found}")
     if finding.verdict == "fail":
-        typer.echo(f"            promise: {finding.promise} ({finding.traps})")
+        typer.echo(f"            promise: {finding.promise}")
         for line in finding.sent.splitlines():
             typer.echo(f"            sent: {line}")

@@ -71,7 +71,6 @@ def finding(
     return Finding(
         name=check.name,
         promise=check.promise,
-        traps=check.traps,
         verdict=verdict,
         sent="\n".join([*([f"{more} requests, then"] if more else []), *last]),
         found=found,

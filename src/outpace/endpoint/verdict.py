@@ -24,12 +24,10 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A promise, by name. traps: where it was broken elsewhere (rows of the project's field
-    reports and traps). run returns what was found when it holds."""
+    """A promise, by name. run returns what was found when it holds."""
 
     name: str
     promise: str
-    traps: str
     run: "Callable[[Endpoint], str]"
 
 
@@ -39,7 +37,6 @@ class Finding:
 
     name: str
     promise: str
-    traps: str
     verdict: Verdict
     sent: str
     found: str

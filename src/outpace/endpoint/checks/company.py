@@ -51,10 +51,10 @@ def quiet_afterwards(e: Endpoint) -> str:
 
 
 CHECKS = [
-    Check(name="in-company", traps="traps 3, 22; D12, F3", run=together,
+    Check(name="in-company", run=together,
           promise="a text is the same alone and beside others"),
-    Check(name="several-prompts", traps="D12", run=several_prompts,
+    Check(name="several-prompts", run=several_prompts,
           promise="prompts of one request are answered as if alone"),
-    Check(name="own-randomness", traps="traps 3, 22", run=quiet_afterwards,
+    Check(name="own-randomness", run=quiet_afterwards,
           promise="other requests use up nobody's randomness"),
 ]  # fmt: skip
