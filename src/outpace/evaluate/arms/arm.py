@@ -119,6 +119,17 @@ def group_usage(group: int) -> Usage:
     return Usage(cpu_s=cpu_s or None, energy_j=energy_j(), peak_bytes=peak or None)
 
 
+def group_lives(group: int) -> bool:
+    """Whether any process of a process group still runs, be it only dying (Linux; False
+    elsewhere). One that waits for its parent to ask how it ended is gone."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group and fields[0] not in ("Z", "X"):
+                return True
+    return False
+
+
 def energy_j() -> float | None:
     """The machine's processor energy so far, where it may be read."""
     try:

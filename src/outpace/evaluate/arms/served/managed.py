@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 
 from outpace.errors import ConfigError
-from outpace.evaluate.arms.arm import Usage, group_usage
+from outpace.evaluate.arms.arm import Usage, group_lives, group_usage
 from outpace.evaluate.arms.remote import RemoteArm
 from outpace.evaluate.plan.arms import EndpointArm, Managed
 
-_STOP_S, _POLL_S = 20.0, 0.2
+_STOP_S, _POLL_S, _DYING_S = 20.0, 0.2, 0.01
 _SHOWN_LINES = 12
 _KEEPER = Path(__file__).with_name("keeper.py")
 
@@ -65,13 +65,17 @@ class ManagedServer:
         return group_usage(self.process.pid)
 
     def stop(self) -> None:
-        """End it: politely, then not. Only its own process group is told."""
+        """End it: politely, then not, and wait for all of it, whose memory and port another may
+        need. Only its own process group is told."""
         for how, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
             if self.process.poll() is None or how == signal.SIGKILL:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.process.pid, how)
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience_s)
+        deadline_s = time.monotonic() + _STOP_S
+        while group_lives(self.process.pid) and time.monotonic() < deadline_s:
+            time.sleep(_DYING_S)
         self._file.close()
         pipe, self._pipe = self._pipe, -1
         if pipe >= 0:
