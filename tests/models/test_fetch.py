@@ -23,7 +23,7 @@ from outpace.models.pull import pull
 
 def test_a_child_is_stopped_when_the_parent_is_interrupted(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    code = f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    code = f"import os, time; open({str(mark)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
 
     def interrupt() -> None:
         if mark.exists() and mark.read_text():
@@ -32,7 +32,7 @@ def test_a_child_is_stopped_when_the_parent_is_interrupted(tmp_path: Path) -> No
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run_child([sys.executable, "-c", code], interrupt)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 100
     with pytest.raises(ProcessLookupError):
         os.kill(int(mark.read_text()), 0)
 

@@ -94,7 +94,7 @@ def test_a_pattern_that_never_ends_is_ended() -> None:
     passed, reason = fits(schema, "a" * 60 + "!", deadline_s=2.0)  # type: ignore[arg-type]
     assert not passed
     assert "not done" in reason
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 100
 
 
 PERSON = {

@@ -62,9 +62,9 @@ def test_a_forked_child_goes_on() -> None:
     ours, theirs = fork.Pipe()
     child = fork.Process(target=_child, args=(decoder, theirs))
     child.start()
-    assert ours.poll(30)
+    assert ours.poll(120)
     assert ours.recv_bytes() == want
-    child.join(30)
+    child.join(120)
     assert child.exitcode == 0
     assert answer(decoder) == want
     decoder.close()
