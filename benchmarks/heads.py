@@ -6,6 +6,7 @@ drafter guesses as the engine's control decides, or, as in `auto@16`, so many no
 
     python benchmarks/heads.py PROMPTS.jsonl --model smollm2-135m --arms plain,auto
     python benchmarks/heads.py PROMPTS.jsonl --arms plain,head@16,auto@16,auto@0 --depth 8 --each 5
+    python benchmarks/heads.py PROMPTS.jsonl --arms head@8 --max-tokens 1000 --ignore-eos --along 4
 
 PROMPTS has Spec-Bench's shape: `category` and `turns`, of which the first is used. Intervals are
 95 % bootstraps over prompts; ratios of speed are paired by prompt.
@@ -32,18 +33,23 @@ from outpace.engine.engine import Engine
 class Answer:
     """One prompt by one arm. seconds: of decoding, the prompt's own pass left out.
 
-    drafted_s, scored_s: of it, in the drafter and in passes.
+    drafted_s, scored_s: of it, in the drafter and in passes. emitted: tokens of each pass.
     """
 
     arm: str
     prompt: int
     category: str
     tokens: tuple[int, ...]
-    passes: int
+    emitted: tuple[int, ...]
     guesses: int
     seconds: float
     drafted_s: float
     scored_s: float
+
+    @property
+    def passes(self) -> int:
+        """Passes of the target after the one that read the prompt."""
+        return len(self.emitted)
 
     @property
     def per_pass(self) -> float:
@@ -73,7 +79,7 @@ def measured(arm: str, at: int, category: str, rounds: Seq[Round]) -> Answer:
         prompt=at,
         category=category,
         tokens=tuple(token for done in rounds for token in done.emitted),
-        passes=len(later),
+        emitted=tuple(len(done.emitted) for done in later),
         guesses=sum(len(done.draft) for done in later),
         seconds=sum(done.seconds.total for done in later),
         drafted_s=sum(done.seconds.draft for done in later),
@@ -115,6 +121,27 @@ def tell(answers: Seq[Answer], arms: Seq[str]) -> None:
             )
 
 
+def tell_along(answers: Seq[Answer], arms: Seq[str], parts: int, longest: int) -> None:
+    """Tokens per pass by where in the answer a pass began."""
+    print("arm | tokens/pass, by part of the answer")
+    for arm in arms:
+        tokens = [[0] * parts for _ in answers]
+        passes = [[0] * parts for _ in answers]
+        for i, a in enumerate(answers):
+            at = 1
+            for n in a.emitted if a.arm == arm else ():
+                part = min(at * parts // longest, parts - 1)
+                tokens[i][part] += n
+                passes[i][part] += 1
+                at += n
+        mine = [i for i, a in enumerate(answers) if a.arm == arm]
+        found = [
+            interval([tokens[i][k] for i in mine], [passes[i][k] for i in mine])
+            for k in range(parts)
+        ]
+        print(f"{arm} | " + " ".join(f"{x:.2f} [{low:.2f}, {high:.2f}]" for x, low, high in found))
+
+
 def run(options: argparse.Namespace) -> None:
     """All prompts by all arms."""
     rows = [json.loads(line) for line in options.prompts.read_text("utf-8").splitlines()]
@@ -135,6 +162,7 @@ def run(options: argparse.Namespace) -> None:
                 temperature=options.temperature,
                 max_tokens=options.max_tokens,
                 seed=options.seed,
+                ignore_eos=options.ignore_eos,
                 rule=options.rule,
             )
             for arm in arms[at % len(arms) :] + arms[: at % len(arms)]:
@@ -145,6 +173,8 @@ def run(options: argparse.Namespace) -> None:
                 with options.out.open("a") as file:
                     file.write("\n".join(lines) + "\n")
         tell(answers, arms)
+        if options.along:
+            tell_along(answers, arms, options.along, options.max_tokens)
 
 
 def engine_of(model: Model, arm: str, depth: int) -> Engine:
@@ -172,6 +202,8 @@ def main() -> None:
     parser.add_argument("--rule", default=None)
     parser.add_argument("--depth", type=int, default=8, help="deepest guess of NAME@N arms")
     parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--ignore-eos", action="store_true")
+    parser.add_argument("--along", type=int, default=0, help="parts of an answer told apart")
     parser.add_argument("--out", type=Path, default=None, help="append every answer as JSON")
     run(parser.parse_args())
 
