@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,12 @@ import pytest
 from evaluate.steps.lab import document, study_of, walked, write
 from outpace.core.sampling import Sampling
 from outpace.errors import ConfigError
-from outpace.evaluate.arms.served.managed import ManagedArm, ManagedServer, command_line
+from outpace.evaluate.arms.served.managed import (
+    ManagedArm,
+    ManagedServer,
+    command_line,
+    free_port,
+)
 from outpace.evaluate.exact import contract
 from outpace.evaluate.judge.verified import Verified
 from outpace.evaluate.plan.arms import Managed
@@ -148,6 +154,19 @@ def test_it_ends_with_whoever_started_it_however_that_ends(tmp_path: Path) -> No
     while group_of(group):
         assert time.monotonic() < deadline, "a server outlived its evaluation"
         time.sleep(0.05)
+
+
+def test_a_free_port_is_none_that_others_are_given(tmp_path: Path) -> None:
+    handed_out = tmp_path / "range"
+    handed_out.write_text("32768\t60999\n")
+    for _ in range(50):
+        port = free_port(handed_out)
+        assert 20_000 <= port < 32_768
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", port))
+    handed_out.write_text("1024\t60999\n")  # all of them are
+    for anywhere in (handed_out, tmp_path / "unknown"):
+        assert free_port(anywhere) > 0
 
 
 @pytest.mark.parametrize(

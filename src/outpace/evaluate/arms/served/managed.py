@@ -1,6 +1,7 @@
 """A server that is started for an evaluation, waited for, and stopped by its own process group."""
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -20,6 +21,8 @@ from outpace.evaluate.plan.arms import EndpointArm, Managed
 
 _STOP_S, _POLL_S, _DYING_S = 20.0, 0.2, 0.01
 _SHOWN_LINES = 12
+# Where the system says which ports it hands out, and the lowest of those before them we take.
+_HANDED_OUT, _OURS, _TRIES = Path("/proc/sys/net/ipv4/ip_local_port_range"), 20_000, 20
 _KEEPER = Path(__file__).with_name("keeper.py")
 
 
@@ -178,30 +181,14 @@ def command_line(managed: Managed, *, model: str | None, port: int) -> list[str]
     name = ["--served-name", managed.served_name] if managed.served_name else []
     program = managed.executable
     if managed.engine == "outpace":
-        own = [program] if program else [sys.executable, "-m", "outpace.cli"]
-        return [*own, "serve", "--model", model, "--port", str(port), *args]
-    if managed.engine == "vllm":
-        alias = ["--served-model-name", name[1]] if name else []
-        where = ["--host", "127.0.0.1", "--port", str(port)]
-        return [program or "vllm", "serve", model, *where, *alias, *args]
-    alias = ["--alias", name[1]] if name else []
-    if program is None and shutil.which("llama-server") is None:
-        own = [sys.executable, "-m", "llama_cpp.server"]
-        alias = ["--model_alias", name[1]] if name else []
-    elif program is not None and Path(program).name.startswith("python"):
-        own = [program, "-m", "llama_cpp.server"]
-        alias = ["--model_alias", name[1]] if name else []
-    else:
-        own = [program or "llama-server"]
-    return [*own, "--model", model, "--host", "127.0.0.1", "--port", str(port), *alias, *args]
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        n = _TRIES if first > _OURS else 0
+    own = [_OURS + secrets.randbelow(first - _OURS) for _ in range(n)]
+    for port in (*own, 0):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found: int = probe.getsockname()[1]
+            return found
+    raise ConfigError("no port of 127.0.0.1 is free; end some servers, or name serve.port")
 
 
 def environment_key(name: str | None, environ: Mapping[str, str]) -> str | None:
