@@ -43,7 +43,7 @@ def tiny(folder: Path, **changes: object) -> dict[str, Any]:
     return document(
         target={"model": str(folder), "threads": 1},
         arms={
-            "baseline": {"drafter": "none", "test_only": {"slowdown": 3}},
+            "baseline": {"drafter": "none", "test_only": {"slowdown": 6}},
             "candidate": {"drafter": "lookup", "depth": 2},
         },
         **changes,
