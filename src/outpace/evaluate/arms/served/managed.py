@@ -181,9 +181,40 @@ def command_line(managed: Managed, *, model: str | None, port: int) -> list[str]
     name = ["--served-name", managed.served_name] if managed.served_name else []
     program = managed.executable
     if managed.engine == "outpace":
-        n = _TRIES if first > _OURS else 0
-    own = [_OURS + secrets.randbelow(first - _OURS) for _ in range(n)]
-    for port in (*own, 0):
+        own = [program] if program else [sys.executable, "-m", "outpace.cli"]
+        return [*own, "serve", "--model", model, "--port", str(port), *args]
+    if managed.engine == "vllm":
+        alias = ["--served-model-name", name[1]] if name else []
+        where = ["--host", "127.0.0.1", "--port", str(port)]
+        return [program or "vllm", "serve", model, *where, *alias, *args]
+    alias = ["--alias", name[1]] if name else []
+    if program is None and shutil.which("llama-server") is None:
+        own = [sys.executable, "-m", "llama_cpp.server"]
+        alias = ["--model_alias", name[1]] if name else []
+    elif program is not None and Path(program).name.startswith("python"):
+        own = [program, "-m", "llama_cpp.server"]
+        alias = ["--model_alias", name[1]] if name else []
+    else:
+        own = [program or "llama-server"]
+    return [*own, "--model", model, "--host", "127.0.0.1", "--port", str(port), *alias, *args]
+
+
+def free_port(handed_out: Path = _HANDED_OUT) -> int:
+    """A port of loopback that nobody listens on now.
+
+    Where that is known, not one of those that the system hands out to whoever asks for any: one of
+    these might be gone when the server comes to take it, which may be a minute later.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    try:
+        first = int(handed_out.read_text("utf-8").split()[0])
+    except (OSError, ValueError, IndexError):
+        first = 0
+    n = _TRIES if first > _OURS else 0
+    ours = [_OURS + secrets.randbelow(first - _OURS) for _ in range(n)]
+    for port in (*ours, 0):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found: int = probe.getsockname()[1]
