@@ -13,7 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from evaluate.steps.lab import document, study_of, walked, write
+import pytest
+
+from evaluate.steps.lab import WorkTime, document, study_of, walked, write
 from outpace.evaluate.measurement import RECORDS
 
 ARMS = {
@@ -46,6 +48,7 @@ def attempt(path: Path, after_s: float) -> str:
 def main() -> None:
     """Print one JSON line per study that came to its end."""
     folder, n_kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    WorkTime().rule(pytest.MonkeyPatch())
     rng = random.Random(seed)
     kills, number, usual_s = 0, 0, 3.0
     while kills < n_kills:
