@@ -14,14 +14,15 @@ from outpace.server.metrics.meters import Meters
 from server.live import running
 from small import small_model
 
-LONG = Sampling(max_tokens=5000, ignore_eos=True, temperature=0)
+# Longer than any run here, however well it is guessed: how often is up to the machine.
+LONG = Sampling(max_tokens=50_000, ignore_eos=True, temperature=0)
 
 
 class World:
     """An engine whose passes take no time, and a clock that is set by hand."""
 
     def __init__(self, *, measuring: bool = True) -> None:
-        model = small_model(context_tokens=6000)
+        model = small_model(context_tokens=60_000)
         if measuring:
             control = AutoControl(drafter="lookup")
             model.engine = Engine(model.runtime, model.drafter, control=control)
