@@ -55,7 +55,8 @@ def test_rounding_errs_by_little_more_than_half_a_step(n_in: int, bits: Bits) ->
 
 def test_matrices_of_two_widths_stack_without_rounding() -> None:
     generator = torch.Generator().manual_seed(1)
-    a, b = (from_values(torch.randn(n, 64, generator=generator), k) for n, k in ((4, 4), (5, 8)))
+    a = from_values(torch.randn(4, 64, generator=generator), 4)
+    b = from_values(torch.randn(5, 64, generator=generator), 8)
     both = stacked([a, b])
     assert both.bits == 8
     assert torch.equal(both.values(), torch.cat((a.values(), b.values())))
