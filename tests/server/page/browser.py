@@ -32,6 +32,13 @@ class Watched:
         """Wait until an element's text matches."""
         expect(self.page.locator(selector)).to_have_text(pattern)
 
+    def drawn(self, selector: str) -> None:
+        """Wait until a plot has such a shape, level ones included (a browser's tools call a line
+        without height hidden), and it has a colour."""
+        expect(self.page.locator(selector)).not_to_have_count(0)
+        assert self.style(selector, "visibility") == "visible"
+        assert "none" not in (self.style(selector, "display"), self.style(selector, "stroke"))
+
     def ask(self, prompt: str, *, guesses: str = "fixed:8", tokens: int = 60) -> str:
         """Try a prompt; the tokens' texts, joined, once the answer is complete."""
         page = self.page
