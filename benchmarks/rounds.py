@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=160)
     args = parser.parse_args()
     texts = [json.loads(line)["prompt"] for line in PROMPTS.read_text("utf-8").splitlines()]
-    with outpace.load(args.model, drafter="none") as model:
+    with outpace.load(args.model, drafter="none", others=args.arms.split(",")) as model:
         for n_streams in (int(n) for n in args.streams.split(",")):
             prompts = [model.encode(text) for text in texts[:n_streams]]
             for arm in args.arms.split(","):

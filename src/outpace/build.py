@@ -6,6 +6,7 @@
 import logging
 import os
 import time
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from outpace.control.cost import CostTable
 from outpace.control.limits import OFF, Control, FixedControl, Limits
 from outpace.control.profile import Shape, profile
 from outpace.core.score import Runtime
-from outpace.drafters.registry import Context, Loaded, check_name, hidden_layers, make
+from outpace.drafters.registry import Context, Loaded, check_names, hidden_layers, make
 from outpace.errors import ConfigError, ModelUnsupported
 from outpace.models.catalog import AcceptTerms
 from outpace.models.fetch import Progress
@@ -67,6 +68,7 @@ def load(
     ref: str,
     *,
     drafter: str = "auto",
+    others: Seq[str] = (),
     choice: RuntimeChoice | None = None,
     limits: Limits | None = None,
     cache_dir: Path | None = None,
@@ -76,7 +78,8 @@ def load(
     """Open a model.
 
     ref: catalog name, directory, GGUF file or hub id. drafter: a registered name, see
-    `outpace.drafters.registry`. limits: most guesses per round, in place of the control.
+    `outpace.drafters.registry`. others: what `Model.engine_with` will be asked for (a trained head
+    needs a model opened for it). limits: most guesses per round, in place of the control.
     cache_dir: in place of OUTPACE_CACHE and the platform's cache folder.
 
     Raises:
@@ -84,18 +87,17 @@ def load(
     """
     began = time.perf_counter()
     choice = choice or RuntimeChoice()
-    check_name(drafter)
-    if choice.threads is not None:
-        _use_threads(choice.threads)
+    check_names(drafter, *others)
+    _use_threads(choice.threads)
     opener = Opener(
         choice=choice,
-        cache_dir=cache_dir if cache_dir is not None else default_cache_dir(os.environ),
+        cache_dir=cache_dir or default_cache_dir(os.environ),
         progress=progress,
         accept_terms=accept_terms,
     )
     files = opener.files(ref)
     tokenizer = open_tokenizer(files)
-    runtime = opener.for_drafter(drafter, files).runtime(files, tokenizer)
+    runtime = opener.for_drafters((drafter, *others), files).runtime(files, tokenizer)
     context = Context(
         target=runtime.traits,
         vocabulary=Vocabulary(tokenizer, runtime.traits.vocab_size),
@@ -210,10 +212,10 @@ class Opener:
             accept_terms=self.accept_terms,
         )
 
-    def for_drafter(self, drafter: str, files: ModelFiles) -> "Opener":
-        """The same, but that targets return the hidden states this drafter reads."""
+    def for_drafters(self, drafters: Seq[str], files: ModelFiles) -> "Opener":
+        """The same, but that targets return the hidden states these drafters read."""
         digest = target_digest(files, cache_dir=self.cache_dir)
-        layers = self.choice.hidden_layers or hidden_layers(drafter, digest)
+        layers = self.choice.hidden_layers or hidden_layers(drafters, digest)
         return replace(self, choice=replace(self.choice, hidden_layers=layers))
 
     def runtime(self, files: ModelFiles, tokenizer: Tokenizer) -> Runtime:
@@ -271,10 +273,11 @@ class Opener:
         )
 
 
-def _use_threads(n: int) -> None:
-    import torch
+def _use_threads(n: int | None) -> None:
+    if n is not None:
+        import torch
 
-    torch.set_num_threads(n)
+        torch.set_num_threads(n)
 
 
 def runtime_facts() -> dict[str, str]:

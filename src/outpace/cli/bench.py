@@ -110,8 +110,9 @@ def bench(
     )
     folder = out or Path(f"outpace-bench-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     options = LoadOptions(
-        model=model or DEFAULT_MODEL, drafter="none", runtime=runtime, weights=weights,
-        device=device, threads=threads,
+        model=model or DEFAULT_MODEL, drafter="none",
+        others=tuple(arm.drafter for arm in plan.arms if arm.drafter),
+        runtime=runtime, weights=weights, device=device, threads=threads,
     )  # fmt: skip
     opened = (
         _endpoint(base_url, plan, model=model, key=read_key(api_key_env))

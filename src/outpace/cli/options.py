@@ -54,10 +54,11 @@ MaxTokensOption = Annotated[int, typer.Option("--max-tokens", "-n", help="Longes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How the model is opened."""
+    """How the model is opened. others: drafters it is asked for beside its own."""
 
     model: str
     drafter: str
+    others: tuple[str, ...] = ()
     runtime: str = "auto"
     weights: str = "auto"
     device: str = "auto"
@@ -90,6 +91,7 @@ def open_model(options: LoadOptions) -> "Model":
         model = load(
             options.model,
             drafter=options.drafter,
+            others=options.others,
             choice=RuntimeChoice(
                 runtime=options.runtime,
                 weights=options.weights,

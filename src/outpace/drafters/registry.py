@@ -16,7 +16,7 @@ it is asked for.
     synthetic:KIND        acceptance as wished, for tests and evaluation only
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -89,34 +89,44 @@ def make(spec: str, context: Context | None = None) -> Drafter:
     return _factory(name)(argument, context or Context())
 
 
-def check_name(spec: str) -> None:
-    """Refuse an unknown drafter before anything heavy is loaded.
+def check_names(*specs: str) -> None:
+    """Refuse unknown drafters before anything heavy is loaded.
 
     Raises:
-        ConfigError: as `make` would, for the name alone.
+        ConfigError: as `make` would, for the names alone.
     """
-    _factory(spec.strip().partition(":")[0])
+    for spec in specs:
+        _factory(spec.strip().partition(":")[0])
 
 
-def hidden_layers(spec: str, digest: str) -> tuple[int, ...]:
-    """Layers of the target whose hidden states a drafter reads; the target is opened with them.
+def hidden_layers(specs: Iterable[str], digest: str) -> tuple[int, ...]:
+    """Layers of the target whose hidden states these drafters read; it is opened with them.
 
     digest: of the target's weights.
 
     Raises:
         ConfigError: a head that cannot be read, or two that read different layers.
     """
+    specs = tuple(specs)
+    found = {taps for spec in specs for taps in _read_layers(spec, digest) if taps}
+    if len(found) > 1:
+        raise ConfigError(
+            f"the heads of {', '.join(specs)} read different layers: {sorted(found)}; use one"
+        )
+    return found.pop() if found else ()
+
+
+def _read_layers(spec: str, digest: str) -> Iterable[tuple[int, ...]]:
     from outpace.drafters.head.factory import layers, shipped_layers
 
     name, _, argument = spec.strip().partition(":")
-    if name == "auto":
-        return shipped_layers(digest)
-    if name != "mix":
-        return layers(argument, digest) if name == "head" else ()
-    found = {taps for part in argument.split("+") if (taps := hidden_layers(part, digest))}
-    if len(found) > 1:
-        raise ConfigError(f"the heads of {spec!r} read different layers: {sorted(found)}; use one")
-    return found.pop() if found else ()
+    if name == "mix":
+        for part in argument.split("+"):
+            yield from _read_layers(part, digest)
+    elif name == "auto":
+        yield shipped_layers(digest)
+    elif name == "head":
+        yield layers(argument, digest)
 
 
 def _factory(name: str) -> Factory:

@@ -181,10 +181,10 @@ def test_a_head_belongs_to_one_targets_weights() -> None:
 
 def test_the_layers_a_drafter_reads_are_known_before_its_target_is_opened() -> None:
     spec = f"head:{tiny_folder()}"
-    assert registry.hidden_layers(spec, "x") == (1, 2)
-    assert registry.hidden_layers(f"mix:lookup+{spec}", "x") == (1, 2)
-    assert registry.hidden_layers("mix:lookup+suffix", "x") == ()
-    assert registry.hidden_layers("auto", "no such weights") == ()
+    assert registry.hidden_layers([spec], "x") == (1, 2)
+    assert registry.hidden_layers(["none", f"mix:lookup+{spec}", spec], "x") == (1, 2)
+    assert registry.hidden_layers(["lookup", "mix:lookup+suffix"], "x") == ()
+    assert registry.hidden_layers(["auto"], "no such weights") == ()
 
 
 def test_hidden_states_of_another_width_are_refused() -> None:

@@ -1,15 +1,21 @@
 """The head that comes with the package, on its own target."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from outpace.api import Model
+from outpace.bench.record import read_records
 from outpace.build import RuntimeChoice, load
+from outpace.cli.evaluate.shell import open_target
+from outpace.cli.main import app
 from outpace.control.limits import Limits
+from outpace.core.draft import Drafter
 from outpace.core.repeat import Round
 from outpace.core.sampling import Sampling
 from outpace.drafters.mix import MixDrafter
+from outpace.evaluate.plan.arms import Target
 from outpace.models.pull import cached_path
 
 pytestmark = [
@@ -42,9 +48,24 @@ def text(found: list[Round]) -> list[int]:
     return [token for done in found for token in done.emitted]
 
 
+def sources(drafter: Drafter) -> list[str]:
+    assert isinstance(drafter, MixDrafter)
+    return [source.name for source in drafter.sources]
+
+
 def test_auto_takes_it(model: Model) -> None:
-    assert isinstance(model.drafter, MixDrafter)
-    assert [source.name for source in model.drafter.sources] == ["lookup", "suffix", "head"]
+    assert sources(model.drafter) == ["lookup", "suffix", "head"]
+
+
+def test_what_compares_drafters_on_one_model_gives_each_what_it_reads(tmp_path: Path) -> None:
+    with open_target(Target(model="smollm2-135m"), ("none", "auto")) as opened:
+        assert sources(opened.engine_with("auto").drafter) == ["lookup", "suffix", "head"]
+    args = ["bench", "-c", "1", "--arms", "none,head@fixed:4,auto@fixed:4", "--max-tokens", "24",
+            "--requests", "2", "--repeats", "1", "--out", str(tmp_path / "bench")]  # fmt: skip
+    assert app(args, standalone_mode=False) == 0
+    records = read_records(tmp_path / "bench" / "records.jsonl")
+    guessed = {r.block.arm for r in records.requests if r.speculation and r.speculation.drafted}
+    assert guessed == {"head@fixed:4", "auto@fixed:4"}
 
 
 @pytest.mark.parametrize(

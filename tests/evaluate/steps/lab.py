@@ -123,7 +123,7 @@ def shell(
         yield tell
 
     @contextmanager
-    def open_model(_target: Target, _drafter: str) -> Iterator[Model]:
+    def open_model(_target: Target, _drafters: tuple[str, ...]) -> Iterator[Model]:
         with make() as model:
             yield model
 

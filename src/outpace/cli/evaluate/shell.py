@@ -61,13 +61,13 @@ def shell_of(study: "Study") -> "Shell":
 
 
 @contextmanager
-def open_target(target: "Target", drafter: str) -> "Iterator[Model]":
+def open_target(target: "Target", drafters: tuple[str, ...]) -> "Iterator[Model]":
     """The plan's model, opened once for all arms in this process."""
     from outpace.cli.options import LoadOptions, open_model
 
     options = LoadOptions(
-        model=target.model, drafter=drafter, runtime=target.runtime, weights=target.weights,
-        device=target.device, threads=target.threads,
+        model=target.model, drafter="none", others=drafters, runtime=target.runtime,
+        weights=target.weights, device=target.device, threads=target.threads,
     )  # fmt: skip
     with open_model(options) as model:
         yield model

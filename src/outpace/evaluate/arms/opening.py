@@ -13,8 +13,8 @@ from outpace.evaluate.arms.remote import RemoteArm
 from outpace.evaluate.arms.served.managed import ManagedArm, ManagedServer, environment_key
 from outpace.evaluate.plan.arms import Arm, EndpointArm, InProcessArm, ServeArm, Target
 
-# Opens the plan's target for a drafter (a head needs hidden states of it).
-OpenModel = Callable[[Target, str], AbstractContextManager[Model]]
+# Opens the plan's target for the arms' drafters (a head needs hidden states of it).
+OpenModel = Callable[[Target, tuple[str, ...]], AbstractContextManager[Model]]
 # What a managed engine is told to load for a reference: a path for those that know no names.
 Locate = Callable[[str, str], str]
 
@@ -58,7 +58,8 @@ def open_arms(
         if local:
             if target is None:
                 raise ConfigError("in-process arms need a model; write target: {model: NAME}")
-            model = stack.enter_context(tools.open_model(target, _hungriest(local)))
+            drafters = tuple(arm.drafter for arm in local.values())
+            model = stack.enter_context(tools.open_model(target, drafters))
             for name, arm in local.items():
                 made = LocalArm(name, arm, model)
                 stack.callback(made.close)
@@ -80,9 +81,3 @@ def _managed(
         raise
     stack.callback(made.close)
     return made
-
-
-def _hungriest(arms: Mapping[str, InProcessArm]) -> str:
-    """The drafter that may need most of the runtime: a head, if there is one."""
-    drafters = [arm.drafter for arm in arms.values()]
-    return next((d for d in drafters if "head" in d), "none")
