@@ -12,7 +12,8 @@ from outpace.core.draft import Ask, Draft, Seen, chain
 from outpace.core.law import TokenMask
 from outpace.core.sampling import Sampling
 from outpace.drafters.lookup import LookupDrafter
-from outpace.drafters.mix import FORCED, MixDrafter
+from outpace.drafters.mix.drafter import MixDrafter
+from outpace.drafters.mix.forest import FORCED
 from outpace.drafters.suffix.drafter import SuffixDrafter
 from outpace.drafters.tree import Offers
 

@@ -9,7 +9,8 @@ import torch
 from outpace.core.coins import SeededCoins
 from outpace.core.draft import Ask, Draft, Seen, Style, chain
 from outpace.core.sampling import Sampling
-from outpace.drafters.mix import Calibration, MixDrafter
+from outpace.drafters.mix.drafter import MixDrafter
+from outpace.drafters.mix.forest import Calibration
 from outpace.drafters.tree import Offer
 from outpace.errors import ConfigError
 

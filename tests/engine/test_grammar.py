@@ -13,7 +13,7 @@ from outpace.core.draft import Drafter
 from outpace.core.sampling import Sampling
 from outpace.core.sequence import Sequence
 from outpace.drafters.lookup import LookupDrafter
-from outpace.drafters.mix import MixDrafter
+from outpace.drafters.mix.drafter import MixDrafter
 from outpace.drafters.model import ModelDrafter
 from outpace.drafters.none import NoDrafter
 from outpace.drafters.suffix.drafter import SuffixDrafter

@@ -190,7 +190,7 @@ def suffix(argument: str, context: Context) -> Drafter:  # noqa: ARG001 - the fa
 
 def mix(argument: str, context: Context) -> Drafter:
     """Several drafters, separated by +; a mix among them is unpacked."""
-    from outpace.drafters.mix import MixDrafter
+    from outpace.drafters.mix.drafter import MixDrafter
 
     made = [make(spec, context) for spec in argument.split("+")] if argument else []
     sources: list[Drafter] = []
@@ -202,7 +202,7 @@ def mix(argument: str, context: Context) -> Drafter:
 def auto(argument: str, context: Context) -> Drafter:
     """The best mix that needs no second model."""
     from outpace.drafters.head.factory import comes_with_head
-    from outpace.drafters.mix import MixDrafter
+    from outpace.drafters.mix.drafter import MixDrafter
 
     _no_argument("auto", argument)
     specs = [*_AUTO.split("+"), *(["head"] if comes_with_head(context.target) else [])]

@@ -15,7 +15,7 @@ from outpace.core.sampling import Sampling
 from outpace.drafters import registry
 from outpace.drafters.head.drafter import HeadDrafter, HeadOptions
 from outpace.drafters.head.steps import NumpySteps, likeliest
-from outpace.drafters.mix import MixDrafter
+from outpace.drafters.mix.drafter import MixDrafter
 from outpace.drafters.tree import DearOffers, Offer, Offers
 from outpace.errors import CapabilityError, ConfigError, HeadMismatch
 from outpace.runtimes.toy import TableRuntime, random_table

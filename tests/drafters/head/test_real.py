@@ -14,7 +14,7 @@ from outpace.control.limits import Limits
 from outpace.core.draft import Drafter
 from outpace.core.repeat import Round
 from outpace.core.sampling import Sampling
-from outpace.drafters.mix import MixDrafter
+from outpace.drafters.mix.drafter import MixDrafter
 from outpace.evaluate.plan.arms import Target
 from outpace.models.pull import cached_path
 

@@ -6,7 +6,7 @@ by a record of how often such guesses were right, learned only from positions th
 (a guess whose parent was kept): that the rest of a rejected path was wrong is not known.
 
 An offer that itself costs time (a head's) is asked for, all sequences together, where those at
-hand are not sure of the next token.
+hand are not sure of the next token, and while a record (`dear.py`) says that it pays.
 
 Other sources (a model) cost time to ask. The best of them is asked when its record promises more
 than the offers at hand. Guesses that count as chosen or coupled then join the tree, since any
@@ -20,143 +20,21 @@ The record is the process's: every request teaches it, and it decides only how f
 """
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from dataclasses import dataclass
 
 from outpace.core.draft import ROOT, Ask, Draft, Drafter, Seen
+from outpace.drafters.mix.dear import DearRecord, Rate
+from outpace.drafters.mix.forest import Calibration, Claims, Forest
 from outpace.drafters.tree import DearOffers, Offer, Offers
 from outpace.errors import ConfigError
 
-# Claimed probabilities are corrected in this many bands.
-BANDS = 10
-# A band's claim counts as this many positions of experience; older ones fade.
-PRIOR_POSITIONS = 24.0
-MEMORY_POSITIONS = 2000.0
 # The share of guesses kept that an untried silent source is credited with, and how fast it moves.
 SILENT_RATE = 0.65
 RATE_STEP = 0.02
 # A next token so likely makes offers that cost time not worth asking for.
 SURE = 0.7
-# Who guesses what a mask leaves no choice about.
-FORCED = "forced"
 # A source that must be asked is tried at least once in so many proposals, lest its record age.
 PROBE_EVERY = 64
-
-
-class Calibration:
-    """What came of one source's claims, by band: the share of guesses that were right."""
-
-    __slots__ = ("_claimed", "_right", "_tried")
-
-    def __init__(self) -> None:
-        self._tried = [PRIOR_POSITIONS] * BANDS
-        self._right = [PRIOR_POSITIONS * (band + 0.5) / BANDS for band in range(BANDS)]
-        self._claimed = list(self._right)
-
-    def corrected(self, p: float) -> float:
-        """The probability that a guess claimed with `p` turned out to deserve."""
-        band = min(int(p * BANDS), BANDS - 1)
-        return min(p * self._right[band] / self._claimed[band], 0.999)
-
-    def learn(self, p: float, *, right: bool) -> None:
-        """One guess that was reached."""
-        band = min(int(p * BANDS), BANDS - 1)
-        self._tried[band] += 1
-        self._claimed[band] += p
-        self._right[band] += right
-        if self._tried[band] > MEMORY_POSITIONS:
-            for sums in (self._tried, self._claimed, self._right):
-                sums[band] /= 2
-
-
-# By node: which source claimed which probability of it, given its parent.
-Claims = list[list[tuple[int, float]]]
-# Guesses from below the root down to a node.
-Path = tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Forest:
-    """Offers being merged: a trie of guesses, with every source's claims about each."""
-
-    tokens: list[int] = field(default_factory=list)
-    children: list[list[int]] = field(default_factory=lambda: [[]])  # by parent + 1
-    sources: list[str] = field(default_factory=list)
-    chances: list[float] = field(default_factory=list)  # corrected, given the parent
-    claims: Claims = field(default_factory=list)
-    _places: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    def plant(self, offer: Offer, index: int, calibration: Calibration) -> None:
-        """Merge an offer of source number `index`."""
-        places: list[int] = []
-        for i, (token, parent) in enumerate(zip(offer.tokens, offer.parents, strict=True)):
-            above, chance = (
-                (ROOT, 1.0) if parent == ROOT else (places[parent], offer.chances[parent])
-            )
-            claim = offer.chances[i] / chance
-            p = calibration.corrected(claim)
-            node = self._place(above, token)
-            self.claims[node].append((index, claim))
-            if p > self.chances[node]:
-                self.chances[node], self.sources[node] = p, offer.sources[i]
-            places.append(node)
-
-    def _place(self, above: int, token: int) -> int:
-        """The node of this token below `above`; a new one, which nobody believes in, if need be."""
-        node = self._places.get((above, token))
-        if node is None:
-            node = self._places[above, token] = len(self.tokens)
-            self.tokens.append(token)
-            self.sources.append("")
-            self.chances.append(0.0)
-            self.claims.append([])
-            self.children.append([])
-            self.children[above + 1].append(node)
-        return node
-
-    def _below(self, node: int, path: Path, ask: Ask) -> Seq[int]:
-        """What may follow a node: its children, or what the ask's mask forces."""
-        forced = ask.mask.forced(path) if ask.mask is not None else ()
-        if not forced or len(path) >= ask.max_depth:
-            return self.children[node + 1]
-        only = self._place(node, forced[0])
-        self.chances[only], self.sources[only], self.claims[only] = 1.0, FORCED, []
-        return [only]
-
-    @property
-    def surest(self) -> float:
-        """The chance of the likeliest next token; 0 where none is offered."""
-        return max((self.chances[child] for child in self.children[0]), default=0.0)
-
-    def best(self, ask: Ask) -> tuple[Offer, Claims]:
-        """The likeliest nodes within the ask's budget, and the claims about each."""
-        heap: list[tuple[float, int, int, Path]] = []
-        picked: list[int] = []
-        parents: list[int] = []
-        chances: list[float] = []
-        node, place, chance = ROOT, ROOT, 1.0
-        path: Path = ()
-        while len(picked) < ask.max_nodes:
-            for child in self._below(node, path, ask):
-                if chance * self.chances[child] >= ask.worth:
-                    below = (*path, self.tokens[child])
-                    heappush(heap, (-chance * self.chances[child], child, place, below))
-            if not heap:
-                break
-            less, node, parent, path = heappop(heap)
-            if not ask.trees:
-                heap.clear()
-            place, chance = len(picked), -less
-            picked.append(node)
-            parents.append(parent)
-            chances.append(chance)
-        offer = Offer(
-            tokens=[self.tokens[n] for n in picked],
-            parents=parents,
-            chances=chances,
-            sources=[self.sources[n] for n in picked],
-        )
-        return offer, [self.claims[n] for n in picked]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +53,7 @@ class MixDrafter:
         ConfigError: no source was given, or two have one name.
     """
 
-    def __init__(self, sources: Seq[Drafter], *, name: str = "") -> None:
+    def __init__(self, sources: Seq[Drafter], *, name: str = "", rate: Rate | None = None) -> None:
         names = [source.name for source in sources]
         if not sources or len(set(names)) < len(names):
             raise ConfigError(
@@ -188,15 +66,20 @@ class MixDrafter:
         self._dear = [(i, s) for i, s in offers if isinstance(s, DearOffers)]
         self._offers = [(i, s) for i, s in offers if not isinstance(s, DearOffers)]
         self._silent = [(i, s) for i, s in enumerate(sources) if not isinstance(s, Offers)]
+        self._rate = rate or Rate()
+        self._dear_records = {index: DearRecord() for index, _ in self._dear}
         self.calibrations = [Calibration() for _ in sources]
         self._rates = [SILENT_RATE] * len(sources)
         self._waited = 0  # proposals since a silent source was asked
         self._pending: dict[int, Pending] = {}
 
     def propose(self, asks: Seq[Ask]) -> list[Draft]:
+        self._rate.begin()
         forests = [self._plant(ask) for ask in asks]
-        self._plant_dear(asks, forests)
+        asked = self._plant_dear(asks, forests)
         best = [forest.best(ask) for forest, ask in zip(forests, asks, strict=True)]
+        for index, i in asked:
+            self._reckon(index, asks[i].worth, best[i][0])
         index, answers = self._ask_silent(asks, [offer for offer, _ in best])
         drafts: list[Draft] = []
         for i, (ask, forest) in enumerate(zip(asks, forests, strict=True)):
@@ -213,6 +96,7 @@ class MixDrafter:
         return drafts
 
     def observe(self, seen: Seq[Seen]) -> None:
+        self._rate.end(sum(len(s.tokens) for s in seen if s.start))  # prompts are not written
         for s in seen:
             pending = self._pending.pop(s.key, None)
             if pending is not None and pending.start == s.start:
@@ -231,12 +115,29 @@ class MixDrafter:
             forest.plant(source.offer(ask), index, self.calibrations[index])
         return forest
 
-    def _plant_dear(self, asks: Seq[Ask], forests: Seq[Forest]) -> None:
+    def _plant_dear(self, asks: Seq[Ask], forests: Seq[Forest]) -> list[tuple[int, int]]:
+        """Ask sources that cost time where it pays; which of them was asked for which sequence."""
+        asked: list[tuple[int, int]] = []
         for index, source in self._dear:
+            record, clock = self._dear_records[index], self._rate.clock
             unsure = [i for i, forest in enumerate(forests) if forest.surest < SURE]
-            offers = source.offers([asks[i] for i in unsure]) if unsure else ()
+            worth = min((asks[i].worth for i in unsure), default=0.0)
+            if not unsure or not record.pays(worth, self._rate.tokens_per_s):
+                continue
+            began = clock()
+            offers = source.offers([asks[i] for i in unsure])
+            record.took(worth, len(unsure), clock() - began)
             for i, offer in zip(unsure, offers, strict=True):
                 forests[i].plant(offer, index, self.calibrations[index])
+            asked += ((index, i) for i in unsure)
+        return asked
+
+    def _reckon(self, index: int, worth: float, offer: Offer) -> None:
+        """What an offer that cost time added to the tree."""
+        name = self.sources[index].name
+        pairs = zip(offer.sources, offer.chances, strict=True)
+        gain = sum(chance - worth for source, chance in pairs if source == name)
+        self._dear_records[index].brought(worth, gain)
 
     def _ask_silent(self, asks: Seq[Ask], offers: Seq[Offer]) -> tuple[int, dict[int, Draft]]:
         """Ask the best silent source for those sequences where it promises more."""
